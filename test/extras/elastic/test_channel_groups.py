@@ -16,11 +16,8 @@ def test_tied_groups_keep_the_same_units_and_name_the_reason_first():
     tie(other, third)
     tie(third, one)
     assert one.root is other.root is third.root
-    assert (one.root.units, one.root.whole_because, one.root.names) == (
-        4,
-        'it is first',
-        ['c', 'a', 'b'],
-    )
+    expected = (4, 'it is first', ['c', 'a', 'b'])
+    assert (one.root.units, one.root.whole_because, one.root.names) == expected
 
 
 def test_a_group_becomes_coarser_but_never_finer():
@@ -30,13 +27,6 @@ def test_a_group_becomes_coarser_but_never_finer():
     assert group.units == 8
     group.coarsen(12)
     assert group.units == 4
-
-
-def test_the_first_reason_counts():
-    group = ChannelGroup(4)
-    group.keep_whole('one')
-    group.keep_whole('two')
-    assert group.whole_because == 'one'
 
 
 def test_concatenations_that_differ_stay_whole():

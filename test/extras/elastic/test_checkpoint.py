@@ -66,23 +66,6 @@ def test_a_network_with_a_parameter_of_its_own_is_kept_too(tmp_path, monkeypatch
         )
 
 
-def test_rankings_are_kept(network, file):
-    stored = load_file(file)
-    importances = [value for name, value in stored.items() if name.startswith('importance')]
-    assert importances and any(value.any() for value in importances)
-    assert all((value.diff() <= 0).all() for value in importances)
-
-
-def test_weights_hash_follows_weights_and_network_hash_the_shape(network):
-    before = network.weights_hash, network.network_hash
-    weight = next(network.module.parameters())
-    with torch.no_grad():
-        weight += 1.0
-        changed = network.weights_hash, network.network_hash
-        weight -= 1.0
-    assert changed[0] != before[0] and changed[1] == before[1]
-
-
 def rewritten(file: Path, change) -> Path:
     metadata, tensors = read_header(file)[0], load_file(file)
     facts = json.loads(metadata[KEY])
@@ -95,17 +78,10 @@ def rewritten(file: Path, change) -> Path:
     'change, message',
     [
         (lambda facts, tensors: facts.update(format=99), 'its format is 99'),
-        (lambda facts, tensors: facts.pop('settings'), 'settings'),
-        (lambda facts, tensors: facts['source'].update(model='no_such_network'), 'no_such_network'),
-        (lambda facts, tensors: facts['source'].update(class_names=['one']), 'has the shape'),
         (lambda facts, tensors: facts.update(settings=[0.5, 0.4, 1.0]), 'expected ascending'),
         (
             lambda facts, tensors: facts['source'].update(model='os:abort'),
             "names the code 'os:abort', which a file alone",
-        ),
-        (
-            lambda facts, tensors: facts['source'].update(model='builtins:exit'),
-            'DEADLINE_PERCEPTION_CALLABLES=builtins:exit',
         ),
         (
             lambda facts, tensors: facts['source'].update(model='regnet_y_128gf'),
@@ -116,22 +92,13 @@ def rewritten(file: Path, change) -> Path:
             'height and width of 1 to 2048 px',
         ),
         (
-            lambda facts, tensors: facts['source'].update(class_names=['n'] * 10_001),
-            'expected 1 to 10000 names',
-        ),
-        (
             lambda facts, tensors: facts['source'].update(class_names=['\x1b[31m']),
             'expected 1 to 10000 names',
-        ),
-        (
-            lambda facts, tensors: facts['source'].update(mean=[float('nan')] * 3),
-            'three finite numbers',
         ),
         (
             lambda facts, tensors: facts.update(settings=[n / 1e5 for n in range(1, 100_001)]),
             'expected 1 to 64',
         ),
-        (lambda facts, tensors: facts.update(settings='all'), 'expected 1 to 64'),
         (lambda facts, tensors: tensors.pop('order0'), 'order0 has the shape of nothing'),
         (
             lambda facts, tensors: next(

@@ -79,9 +79,8 @@ def test_first_and_last_layers_stay_whole_and_are_named():
 def test_layers_that_a_sum_joins_share_one_ranking():
     network = made_elastic(('residual', 'residual'))
     joined = next(group for group in network.groups if 'blocks.0.second' in group.names)
-    assert {'widen', 'blocks.0.second'} <= set(
-        joined.names
-    ) and 'blocks.0.first' not in joined.names
+    assert {'widen', 'blocks.0.second'} <= set(joined.names)
+    assert 'blocks.0.first' not in joined.names
 
 
 def test_norms_have_the_statistics_of_their_setting():
@@ -130,7 +129,5 @@ def test_refuses_a_single_sample_and_outputs_that_are_no_numbers():
     with pytest.raises(CalibrationError, match='give 1 sample'):
         elastic(module, (images(1),), images(1))
     nn.init.constant_(module[3].bias, torch.nan)
-    with pytest.raises(
-        CalibrationError, match='do not rank the neurons: outputs hold NaN or infinity'
-    ):
+    with pytest.raises(CalibrationError, match='do not rank the neurons: outputs hold NaN'):
         elastic(module, (images(1),), images(8))

@@ -52,9 +52,8 @@ def test_a_norm_in_training_mode_follows_its_own_setting():
     layer(x, HALF)
     expected = 0.9 * before[0, :3] + 0.1 * x.mean((0, 2, 3))
     torch.testing.assert_close(layer.running_mean[0, :3], expected)
-    assert torch.equal(layer.running_mean[1], before[1]) and torch.equal(
-        layer.running_mean[0, 3:], before[0, 3:]
-    )
+    assert torch.equal(layer.running_mean[1], before[1])
+    assert torch.equal(layer.running_mean[0, 3:], before[0, 3:])
     layer.batches = 0
     layer(x, HALF)
     torch.testing.assert_close(layer.running_var[0, :3], x.var((0, 2, 3)))

@@ -41,11 +41,9 @@ def test_of_neurons_that_repeat_each_other_selection_keeps_one(rows):
     outputs = noise(rows, 6)
     outputs = torch.cat((outputs, 5.0 * outputs[:, :3], torch.zeros(rows, 1)), 1)
     order = order_of(selected(outputs))
-    assert set(order[:3]) == {6, 7, 8} and set(order[3:6]) == {
-        3,
-        4,
-        5,
-    }  # for each pair the larger, then what is new
+    # for each pair the larger, then what is new
+    assert set(order[:3]) == {6, 7, 8}
+    assert set(order[3:6]) == {3, 4, 5}
     assert set(order[6:9]) == {0, 1, 2} and order[9] == 9
 
 

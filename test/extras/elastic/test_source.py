@@ -17,13 +17,8 @@ from deadline_perception.extras.elastic.source import (
 def test_weights_tell_the_number_of_classes_of_a_classifier():
     weights = NetworkSource('resnet18', tuple('abcde')).ordinary().state_dict()
     source = find_source('resnet18', weights)
-    assert source.class_names == (
-        'class0',
-        'class1',
-        'class2',
-        'class3',
-        'class4',
-    ) and source.input_size == (224, 224)
+    assert source.class_names == ('class0', 'class1', 'class2', 'class3', 'class4')
+    assert source.input_size == (224, 224)
     assert find_source('resnet18', weights, tuple('vwxyz'), (64, 96)).input_size == (64, 96)
     with pytest.raises(SourceError, match='2 class names with weights of 5 classes'):
         find_source('resnet18', weights, ('a', 'b'))
@@ -43,19 +38,15 @@ def test_weights_tell_the_number_of_classes_of_a_detector():
         weights=None, weights_backbone=None, num_classes=91
     ).state_dict()
     source = find_source('ssdlite320_mobilenet_v3_large', weights)
-    assert (
-        len(source.class_names) == 90
-        and source.class_names[0] == 'person'
-        and source.input_size == (320, 320)
-    )
+    assert len(source.class_names) == 90
+    assert source.class_names[0] == 'person'
+    assert source.input_size == (320, 320)
     decoder = source.decoder()
     found = decoder.decode((torch.zeros(1, 3234, 91), torch.zeros(1, 3234, 4)), (240, 640))
     assert decoder.result_type is Detections and len(found) > 0
-    assert (
-        found.boxes_xyxy_px.max() <= 640
-        and found.boxes_xyxy_px[:, 3].max() <= 240
-        and found.labels.min() >= 0
-    )
+    assert found.boxes_xyxy_px.max() <= 640
+    assert found.boxes_xyxy_px[:, 3].max() <= 240
+    assert found.labels.min() >= 0
 
 
 def test_a_detector_finds_what_torchvision_finds():

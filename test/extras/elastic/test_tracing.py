@@ -37,9 +37,7 @@ def test_knows_the_shape_of_every_tensor_and_computes_the_same():
 
 
 def test_names_the_layer_within_which_control_flow_depends_on_data():
-    with pytest.raises(
-        ConversionError, match='layer outer.1 cannot be traced: .*expected control flow'
-    ):
+    with pytest.raises(ConversionError, match='layer outer.1 cannot be traced: .*expected control'):
         trace(Within(Loop()), (images(1),))
     with pytest.raises(ConversionError, match=r'layer \(the network itself\) cannot be traced'):
         trace(Loop(), (images(1),))
@@ -49,13 +47,8 @@ def test_leaves_the_module_as_it_is():
     module = made_up(('batch',)).train()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     trace(module, (images(2),))
-    assert module.training and all(
-        torch.equal(before[name], tensor) for name, tensor in module.state_dict().items()
-    )
-
-
-def test_double_precision_is_allowed():
-    assert trace(made_up(('plain',)).double(), (images(1).double(),)) is not None
+    assert module.training
+    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
 
 
 def test_knows_torchvisions_frozen_norm():
