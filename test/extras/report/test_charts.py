@@ -27,9 +27,8 @@ def test_histogram_shows_frames_beyond_their_bound_in_the_colour_of_misses(drive
 
 def test_misses_coasted_and_infeasible_frames_are_marked(drive):
     frames = charts.drawn_frames(drive)
-    assert any(not frame.feasible for frame in frames) and any(
-        not frame.in_time for frame in frames
-    )
+    assert any(not frame.feasible for frame in frames)
+    assert any(not frame.in_time for frame in frames)
     svg = charts.timeline(drive, frames)
     assert 'var(--infeasible)' in svg and 'var(--miss)' in svg
 
@@ -47,11 +46,6 @@ def test_a_single_frame_without_speed_contention_or_known_path_can_be_drawn(reco
     for draw in (charts.timeline, charts.phases):
         ElementTree.fromstring(draw(recording, frames))
     assert charts.lanes(recording, frames) == ''
-
-
-def test_budgets_far_above_the_latency_get_a_logarithmic_axis(recorded):
-    recording = recorded(*[{'budget_ms': 2000.0}] * 3)
-    assert '>2000<' in charts.timeline(recording, charts.drawn_frames(recording)).replace(' ', '')
 
 
 def seconds_at(svg):

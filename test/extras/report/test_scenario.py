@@ -61,6 +61,5 @@ def test_makes_up_a_speed_from_standstill_to_the_top_where_none_is_recorded():
 def test_made_up_speed_stays_in_range_and_changes_as_a_vehicle_can(time_s):
     speed_mps = synthetic_speed_mps(time_s)
     assert 0.0 <= speed_mps <= TOP_SPEED_MPS
-    assert (
-        abs(synthetic_speed_mps(time_s + 0.01) - speed_mps) / 0.01 < 7.0
-    )  # m/s^2, a hard but possible braking
+    # m/s^2, a hard but possible braking
+    assert abs(synthetic_speed_mps(time_s + 0.01) - speed_mps) / 0.01 < 7.0

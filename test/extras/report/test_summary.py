@@ -8,11 +8,7 @@ import pytest
 from recorded_run import PATH, START_NS, RunWriter
 
 from deadline_perception.extras.report.recorded_bag import read_recording
-from deadline_perception.extras.report.summary import (
-    path_uses,
-    scored_outputs,
-    summarise,
-)
+from deadline_perception.extras.report.summary import path_uses, scored_outputs, summarise
 
 OTHER_PATH = 's1-w0.50-p10-h0'
 REQUIRED = (
@@ -50,20 +46,10 @@ def test_replaced_and_late_frames_are_scored_with_what_was_delivered_last_before
             run.boxes('/detector/detections', START_NS + index, [(box(index), 'vehicle', 0.9)])
             run.latency(START_NS + index, **fields)
     outputs, ground_truths = scored_outputs(read_recording(tmp_path / 'run'))
-    assert [found.boxes_xyxy_px[:, 0].tolist() for found in outputs] == [
-        [],
-        [11.0],
-        [11.0],
-        [11.0],
-        [14.0],
-    ]
-    assert [ground_truth.boxes_xyxy_px[0, 0] for ground_truth in ground_truths] == [
-        10.0,
-        11.0,
-        12.0,
-        13.0,
-        14.0,
-    ]
+    expected = [[], [11.0], [11.0], [11.0], [14.0]]
+    assert [found.boxes_xyxy_px[:, 0].tolist() for found in outputs] == expected
+    expected = [10.0, 11.0, 12.0, 13.0, 14.0]
+    assert [ground_truth.boxes_xyxy_px[0, 0] for ground_truth in ground_truths] == expected
 
 
 def test_summary_has_the_promised_keys_and_is_valid_json(drive):
@@ -106,12 +92,8 @@ def test_paths_are_listed_most_used_first(recorded):
             )
         )
     )
-    assert (first.path, first.frames, first.network_p50_ms, first.network_max_ms) == (
-        PATH,
-        3,
-        60.0,
-        70.0,
-    )
+    expected = (PATH, 3, 60.0, 70.0)
+    assert (first.path, first.frames, first.network_p50_ms, first.network_max_ms) == expected
     assert first.quality == pytest.approx(0.3)
     assert (second.path, second.frames, second.misses) == (OTHER_PATH, 1, 0)
 
