@@ -23,14 +23,8 @@ def test_frames_come_at_the_rate_with_distinct_names(drive):
     assert len(drive.frames) == 120
     assert [frame.stamp_ns for frame in drive.frames[:3]] == [0, 200_000_000, 400_000_000]
     assert len({frame.name for frame in drive.frames}) == 120
-    assert drive.class_names == (
-        'vehicle',
-        'bike',
-        'motorbike',
-        'traffic_light',
-        'traffic_sign',
-        'person',
-    )
+    expected = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign', 'person')
+    assert drive.class_names == expected
     assert drive.camera_matrix[0, 0] == pytest.approx(320)
 
 
@@ -61,9 +55,9 @@ def test_boxes_lie_inside_the_image_and_hold_all_kinds_of_facts(seed):
     for frame in frames:
         boxes = frame.ground_truth.boxes_xyxy_px
         assert np.isfinite(boxes).all()
-        assert (
-            (boxes[:, :2] >= 0).all() and (boxes[:, 2] <= 640).all() and (boxes[:, 3] <= 380).all()
-        )
+        assert (boxes[:, :2] >= 0).all()
+        assert (boxes[:, 2] <= 640).all()
+        assert (boxes[:, 3] <= 380).all()
         assert (boxes[:, 2:] - boxes[:, :2] >= 1).all()
         area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
         assert frame.ground_truth.crowd[area < 64].all()
@@ -96,18 +90,6 @@ def test_the_same_seed_gives_the_same_drive_in_any_order(drive):
         assert np.array_equal(boxes_again, boxes)
     other = render_drive(seconds=1.0, rate_hz=5.0, seed=1).frames[3].load_bgr()
     assert not np.array_equal(other, drive.frames[3].load_bgr())
-
-
-def test_the_picture_changes_while_driving_and_hardly_while_standing(drive):
-    speeds = [frame.speed_mps for frame in drive.frames]
-    standing = next(i for i in range(119) if speeds[i] == 0.0 and speeds[i + 1] == 0.0)
-    moving = max(range(119), key=speeds.__getitem__)
-
-    def change(index):
-        before, after = (drive.frames[i].load_bgr()[220:].astype(float) for i in (index, index + 1))
-        return np.abs(before - after).mean()
-
-    assert change(moving) > 1.5 * change(standing)
 
 
 @pytest.mark.parametrize(

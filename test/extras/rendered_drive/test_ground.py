@@ -5,8 +5,6 @@ import pytest
 
 from deadline_perception.extras.rendered_drive.camera import Camera, View
 from deadline_perception.extras.rendered_drive.ground import (
-    PANORAMA,
-    SKY_ROWS,
     Ground,
     cloud_panorama,
 )
@@ -39,26 +37,10 @@ def drawn():
     return image, horizon
 
 
-def test_the_sky_joins_all_around():
-    sky = cloud_panorama(
-        np.random.default_rng(0), np.array([200.0, 140, 90]), np.array([220.0, 210, 200]), 0.5
-    )
-    assert sky.shape == (SKY_ROWS, PANORAMA, 3)
-    assert np.abs(sky[:, 0].astype(int) - sky[:, -1]).mean() < 6
-
-
 def test_every_pixel_is_drawn(drawn):
     image, horizon = drawn
     assert horizon == 190
     assert image.any(2).all()
-
-
-def test_the_road_is_grey_and_the_verge_green(drawn):
-    image, _ = drawn
-    road = image[300:370, 300:340].reshape(-1, 3).mean(0)
-    assert np.ptp(road) < 12
-    verge = image[215:225, :12].reshape(-1, 3).mean(0)
-    assert verge[1] > verge[0] + 15
 
 
 def test_the_middle_line_is_yellow_and_left_of_the_camera(drawn):

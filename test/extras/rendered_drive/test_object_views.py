@@ -98,15 +98,6 @@ def test_the_lamp_of_a_rendered_light_is_told_by_its_pixels(name, size):
     assert told.count(name) >= 9
 
 
-@pytest.mark.parametrize('seed', range(4))
-def test_a_light_from_behind_and_a_grey_box_show_no_lamp(seed):
-    view = render_object(np.random.default_rng(seed), 'dark_light', 40.0, GREY)
-    left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
-    housing = view.image_bgr[top:bottom, left:right]
-    grey = np.repeat(housing.mean(2, keepdims=True), 3, 2).astype(np.uint8)
-    assert lit_lamp(np.full_like(housing, 90)) is None and lit_lamp(grey) is None
-
-
 def test_a_light_of_which_the_image_shows_less_than_a_pixel_may_have_any_lamp():
     thin = frame(np.zeros((60, 100, 3), np.uint8), [(99.6, 10, 100, 30)], [0], [False])
     assert [

@@ -17,24 +17,6 @@ def test_cars_measure_what_their_table_says(body):
     )
 
 
-def test_vans_and_lorries_stand_on_the_road():
-    for shape, height in (
-        (road_users.van((9, 9, 9), 5.5, 2.4, windows=False), 2.4),
-        (road_users.van((9, 9, 9), 11.0, 3.05, windows=True), 3.05),
-        (road_users.lorry((9, 9, 9), (200, 200, 200), 8.0, 3.3), 3.3),
-    ):
-        assert shape.outline[:, 2].min() == pytest.approx(0, abs=0.01)
-        assert shape.outline[:, 2].max() == pytest.approx(height)
-
-
-def test_brake_lights_shine_by_themselves():
-    dark, bright = (
-        road_users.car('saloon', (9, 9, 9), braking=braking) for braking in (False, True)
-    )
-    assert (~bright.lit).sum() == (~dark.lit).sum() + 1
-    assert bright.bgr[~bright.lit][:, 2].max() == 255
-
-
 def test_a_rider_makes_a_bike_taller():
     ridden, parked = (
         road_users.two_wheeler((9, 9, 9), (50, 60, 70), (80, 80, 80), motor=False, rider=rider)

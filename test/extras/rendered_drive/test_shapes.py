@@ -16,17 +16,6 @@ def test_faces_of_a_box_point_outwards():
     assert np.linalg.norm(shape.normals, axis=1) == pytest.approx(np.ones(5))
 
 
-def test_patches_lie_on_their_face():
-    builder = ShapeBuilder()
-    face = builder.frustum((-2, 2, 1, 0), (-2, 2, 1, 2), (0, 0, 0))['rear']
-    builder.patches(face, [(0.25, 0.75, 0.5, 1.0)], (9, 9, 9), np.array([-1.0, 0, 0]), detail=False)
-    shape = builder.build()
-    patch = shape.points[shape.elements[-1].first : shape.elements[-1].last]
-    assert patch[:, 0] == pytest.approx(-2)
-    assert sorted(set(patch[:, 1])) == pytest.approx([-0.5, 0.5])
-    assert sorted(set(patch[:, 2])) == pytest.approx([1.0, 2.0])
-
-
 def test_outline_holds_thickness_but_no_detail():
     builder = ShapeBuilder()
     builder.rod((0, 0, 0), (0, 0, 2), 0.1, (1, 1, 1))
@@ -36,12 +25,3 @@ def test_outline_holds_thickness_but_no_detail():
     assert shape.outline[:, 2].max() == pytest.approx(2.1)
     assert shape.outline[:, 0].max() == pytest.approx(0.45)
     assert [element.kind for element in shape.elements] == ['rod', 'ball', 'ring']
-
-
-def test_a_disc_is_round_and_upright():
-    builder = ShapeBuilder()
-    builder.disc((1, 2, 3), 0.5, (1, 1, 1), np.array([0, 1.0, 0]), lit=False)
-    shape = builder.build()
-    assert np.linalg.norm(shape.points - [1, 2, 3], axis=1) == pytest.approx(np.full(12, 0.5))
-    assert shape.points[:, 1] == pytest.approx(2)
-    assert not shape.lit[0] and shape.normals[0] == pytest.approx([0, 1, 0])

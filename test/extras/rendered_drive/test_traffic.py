@@ -14,7 +14,6 @@ from deadline_perception.extras.rendered_drive.traffic import (
     Junction,
     Lane,
     drive_along,
-    follow,
 )
 
 
@@ -28,13 +27,6 @@ def lane(starts, speeds, direction=1):
         np.full(len(starts), 20.0),
         np.full(len(starts), 4.5),
     )
-
-
-def test_a_driver_on_a_free_road_reaches_the_wanted_speed():
-    motion = drive_along([lane([0.0], [0.0])], [], 30.0)
-    speeds = motion.speeds_mps[0][:, 0]
-    assert speeds[0] == 0 and speeds[-1] > 19 and speeds.max() <= MAX_SPEED_MPS
-    assert np.diff(speeds).min() > -1e-9
 
 
 def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
@@ -71,13 +63,3 @@ def test_nobody_collides_and_changes_of_speed_are_bounded(distances, speed, ligh
     change = np.diff(speeds, axis=0) / STEP_S
     assert change.max() <= MAX_ACCELERATION_MPS2 + 1e-6 and change.min() >= -MAX_BRAKING_MPS2 - 1e-6
     assert np.diff(places, axis=0) == pytest.approx((speeds[1:] + speeds[:-1]) / 2 * STEP_S)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.floats(1, 200), st.floats(0, 20), st.floats(-10, 20))
-def test_a_larger_gap_never_means_less_speed(gap, speed, approach):
-    near, far = (
-        follow(np.array([g]), np.array([speed]), np.array([approach]), np.array([20.0]))[0]
-        for g in (gap, gap + 5)
-    )
-    assert far >= near
