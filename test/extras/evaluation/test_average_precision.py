@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given, settings, strategies
 from made_up_labels import found, known
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import (
     ClassPrecision,
     average_precision,
@@ -28,12 +25,8 @@ def test_exact_boxes_score_one_and_the_size_of_the_object_decides_where_it_count
 
 
 def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():
-    shifted = [
-        20,
-        10,
-        70,
-        60,
-    ]  # overlap 40 x 50 of a union 60 x 50: IoU 2/3, above 0.50, 0.55, 0.60, 0.65
+    # overlap 40 x 50 of a union 60 x 50: IoU 2/3, above 0.50, 0.55, 0.60, 0.65
+    shifted = [20, 10, 70, 60]
     result = average_precision([found((*shifted, 0.9, 0))], [known((*BOX, 0, 0))], NAMES)
     assert result.ap50 == pytest.approx(1.0)
     assert result.ap75 == pytest.approx(0.0)
@@ -72,11 +65,7 @@ def test_nothing_found_scores_zero_and_nothing_known_scores_none():
     ('detections', 'ground_truths', 'words'),
     [
         ([Detections.none()], [known(), known()], '1 detections for 2 images'),
-        (
-            [found((*BOX, 0.9, 5))],
-            [known((*BOX, 0, 0))],
-            'label of a detection is 5, expected an index into 5 class names',
-        ),
+        ([found((*BOX, 0.9, 5))], [known((*BOX, 0, 0))], 'label of a detection is 5.*names'),
         ([Detections.none()], [known((*BOX, -1, 0))], 'label of an object is -1, expected'),
         ([Detections.none()], [known((*BOX, 7, 0))], 'label of an object is 7, expected'),
     ],
@@ -84,27 +73,3 @@ def test_nothing_found_scores_zero_and_nothing_known_scores_none():
 def test_refuses_other_lengths_and_labels_without_a_name(detections, ground_truths, words):
     with pytest.raises(ValueError, match=words):
         average_precision(detections, ground_truths, NAMES)
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    strategies.lists(
-        strategies.tuples(
-            strategies.integers(0, 200),
-            strategies.integers(0, 200),
-            strategies.integers(5, 100),
-            strategies.integers(0, 4),
-        ),
-        min_size=1,
-        max_size=6,
-        unique_by=lambda box: box[:2],
-    )
-)
-def test_the_truth_given_back_as_detections_always_scores_one(objects):
-    boxes = [[x, y, x + size, y + size] for x, y, size, _ in objects]
-    labels = [label for *_, label in objects]
-    objects = GroundTruth(boxes, labels, [False] * len(boxes))
-    result = average_precision(
-        [Detections(boxes, np.linspace(1, 0.5, len(boxes)), labels)], [objects], NAMES
-    )
-    assert result.ap == pytest.approx(1.0)

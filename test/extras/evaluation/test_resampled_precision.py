@@ -83,12 +83,6 @@ def test_neighbours_are_drawn_together():
     assert bootstrap_draws(3, 50).max() > 1, 'few images are drawn one by one'
 
 
-def test_runs_of_equal_neighbours_vary_more_than_single_images():
-    values = np.repeat(np.random.default_rng(0).random(20), 8)
-    singly = np.std(values) / np.sqrt(160)
-    assert np.std(bootstrap_draws(160, 500) @ values / 160) > 2 * singly
-
-
 def test_refuses_other_shapes_and_unknown_classes():
     ground_truths = [GroundTruth([[0, 0, 9, 9]], [0], [False])]
     with pytest.raises(ValueError, match=r'shape \(1, 2\), expected \[draws, 1 images\]'):
