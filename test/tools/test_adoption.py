@@ -30,10 +30,8 @@ def test_a_file_of_one_class_is_tried_in_8_bit_unless_an_earlier_set_has_it_so(
     )
     known = replace(one, spec=replace(one.spec, name='yolo_8bit'))
     args = argparse.Namespace(out=tmp_path / 'set.yaml')
-    assert adoption._in_8_bit(args, one, [one], IMAGES, ('car',), None, [], {}) == (
-        [],
-        ['yolo stays in floating point: no ranges'],
-    )
+    expected = ([], ['yolo stays in floating point: no ranges'])
+    assert adoption._in_8_bit(args, one, [one], IMAGES, ('car',), None, [], {}) == expected
     assert adoption._in_8_bit(args, one, [one, known], IMAGES, ('car',), None, [], {}) == ([], [])
 
 

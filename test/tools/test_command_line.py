@@ -139,10 +139,6 @@ def test_unexpected_error_keeps_its_traceback(command) -> None:
         command_line.main(['bag'])
 
 
-def test_a_program_without_a_status_has_done_its_work() -> None:
-    assert command_line.exit_status('program.py', lambda: None) == 0
-
-
 def test_ctrl_c_while_a_command_loads_ends_it_without_a_traceback() -> None:
     code = (
         'import importlib, signal\nfrom deadline_perception.tools import command_line\n'
@@ -166,16 +162,6 @@ def test_wrong_arguments_show_the_usage(
     with pytest.raises(SystemExit, match='^2$'):
         command_line.main(arguments)
     assert 'usage: deadline-perception' in capsys.readouterr().err
-
-
-def test_says_its_version(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
-    with pytest.raises(SystemExit, match='^0$'):
-        command_line.main(['--version'])
-    said = capsys.readouterr().out.strip()
-    assert (
-        f'<version>{said.removeprefix("deadline-perception ")}</version>'
-        in (repository / 'package.xml').read_text()
-    )
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,7 @@ def test_the_table_names_levels_sizes_groups_and_paths():
     assert table['levels'] == ['l1', 'l2'] and table['sizes_px'] == [8, 24]
     assert table['accuracy'] == [[0.75, 0.7], [0.8, 0.8]]  # several possible classes are no class
     assert table['paths'] == {'l1': {'accuracy': 0.725}, 'l2': {'accuracy': 0.8}}
-    assert table['accuracy_of'] == {
-        'traffic_sign': [[0.5, 0.7], [0.6, 0.8]],
-        'road_user': [[1.0, None], [1.0, None]],
-    }
-    assert table['objects']['vehicle'] == [4, 0] and table['accuracy_of_largest_level'][
-        'vehicle'
-    ] == [1.0, None]
+    expected = {'traffic_sign': [[0.5, 0.7], [0.6, 0.8]], 'road_user': [[1.0, None], [1.0, None]]}
+    assert table['accuracy_of'] == expected
+    assert table['objects']['vehicle'] == [4, 0]
+    assert table['accuracy_of_largest_level']['vehicle'] == [1.0, None]

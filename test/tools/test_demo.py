@@ -99,11 +99,9 @@ def test_without_ros_it_says_how_to_get_it(monkeypatch):
     )
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert (
-        'ROS 2 cannot be used here' in done.stderr
-        and 'make setup' in done.stderr
-        and 'doctor' in done.stderr
-    )
+    assert 'ROS 2 cannot be used here' in done.stderr
+    assert 'make setup' in done.stderr
+    assert 'doctor' in done.stderr
 
 
 def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsys):

@@ -26,18 +26,10 @@ def made(tmp_path_factory) -> tuple[Path, list[str], str]:
     source = NetworkSource('mobilenet_v3_small', CLASSES, (32, 32))
     torch.save(source.ordinary().state_dict(), folder / 'user.pth')
     ran = run_command(
-        'network',
-        'elastic',
-        'mobilenet_v3_small',
-        '--weights',
-        folder / 'user.pth',
-        '--data',
-        data,
-        '--size',
-        32,
-        32,
-        '--out',
-        folder / 'net.safetensors',
+        *(
+            f'network elastic mobilenet_v3_small --weights {folder / "user.pth"} --data {data} '
+            f'--size 32 32 --out {folder / "net.safetensors"}'
+        ).split()
     )
     assert ran.returncode == 0, ran.stderr
     return folder, ['--data', str(data)], ran.stdout
@@ -46,11 +38,9 @@ def made(tmp_path_factory) -> tuple[Path, list[str], str]:
 def test_one_command_makes_a_network_elastic(made):
     folder, _, said = made
     network, file = load_network(str(folder / 'net.safetensors'), 'cpu', folder)
-    assert (
-        file == folder / 'net.safetensors'
-        and network.class_names == CLASSES
-        and network.input_size == (32, 32)
-    )
+    assert file == folder / 'net.safetensors'
+    assert network.class_names == CLASSES
+    assert network.input_size == (32, 32)
     quality = PathQuality.load(folder / 'net.quality.json', network.path_space)
     quality.check(network.weights_hash)
     assert set(quality.known) == set(network.path_space) and quality.metric == 'accuracy'

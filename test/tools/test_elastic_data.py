@@ -42,10 +42,8 @@ def annotated(folder: Path, count: int, names: tuple[str, ...] = ('thing', 'othe
 def test_of_a_folder_of_classes_each_fourth_image_scores_and_none_of_them_is_learnt_from(tmp_path):
     data = read_data(class_folders(tmp_path, {'cat': 6, 'dog': 10}), False, SIZE, 100)
     assert data.class_names == data.scoring.class_names == ('cat', 'dog')
-    assert (len(data.learning), len(data.scoring)) == (12, 4) and data.learning[0].shape == (
-        *SIZE,
-        3,
-    )
+    assert (len(data.learning), len(data.scoring)) == (12, 4)
+    assert data.learning[0].shape == (*SIZE, 3)
     learnt, scored = (
         [(int(image[0, 0, 0]), int(image[0, 0, 1])) for image in images]
         for images in (data.learning, data.scoring.images)
@@ -53,16 +51,6 @@ def test_of_a_folder_of_classes_each_fourth_image_scores_and_none_of_them_is_lea
     assert not set(learnt) & set(scored) and len(set(learnt + scored)) == 16
     assert [label for label, _ in learnt] == list(data.labels)
     assert [label for label, _ in scored] == list(data.scoring.labels)
-
-
-def test_the_limit_holds_for_each_class(tmp_path):
-    data = read_data(class_folders(tmp_path, {'cat': 4, 'dog': 30}), False, SIZE, 6)
-    numbers = sorted(
-        int(image[0, 0, 1])
-        for image in (*data.learning, *data.scoring.images)
-        if image[0, 0, 0] == 1
-    )
-    assert numbers == [0, 5, 10, 15, 20, 25] and len(data.learning) + len(data.scoring) == 4 + 6
 
 
 def test_a_classifier_learns_from_the_objects_of_annotated_images(tmp_path):
@@ -82,11 +70,9 @@ def test_a_classifier_learns_from_the_objects_of_annotated_images(tmp_path):
 
 def test_a_detector_learns_from_whole_images_and_scores_on_others(tmp_path):
     data = read_data(annotated(tmp_path, 12), True, SIZE, 8)
-    assert (
-        data.labels is None
-        and isinstance(data.scoring, Sequence)
-        and data.scoring.class_names == ('thing', 'other')
-    )
+    assert data.labels is None
+    assert isinstance(data.scoring, Sequence)
+    assert data.scoring.class_names == ('thing', 'other')
     assert (len(data.learning), len(data.scoring.frames)) == (6, 2)
     assert data.learning[0].shape == (40, 64, 3)
     shades = [
@@ -103,9 +89,7 @@ def test_seven_images_are_too_few(tmp_path, detects):
 
 
 def test_what_is_neither_folders_nor_annotated_is_told_as_folders_are(tmp_path):
-    with pytest.raises(
-        ValueError, match='holds images of 0 classes, expected a folder of images for each of at'
-    ):
+    with pytest.raises(ValueError, match='holds images of 0 classes, expected a folder of images'):
         read_data(str(tmp_path), False, SIZE, 100)
 
 
@@ -119,22 +103,16 @@ def test_a_classifier_has_accuracy_and_its_table_belongs_to_its_weights(tmp_path
     file = save_quality(network, scores, 'my images', tmp_path / 'net.safetensors')
     table = PathQuality.load(file, network.path_space)
     table.check(network.weights_hash)
-    assert (file.name, table.metric, table.dataset, table.known) == (
-        'net.quality.json',
-        'accuracy',
-        'my images',
-        scores,
-    )
+    expected = ('net.quality.json', 'accuracy', 'my images', scores)
+    assert (file.name, table.metric, table.dataset, table.known) == expected
 
 
 def test_a_detector_has_average_precision_of_the_classes_in_common(tmp_path):
-    network = (
-        make_magnifier()
-    )  # finds one box of the class thing, from a quarter to half of width and height
+    # finds one box of the class thing, from a quarter to half of width and height
+    network = make_magnifier()
     paths = list(network.path_space)[:2]
-    data = read_data(
-        annotated(tmp_path, 8, ('other', 'thing')), True, SIZE, 8
-    )  # the objects that score are things
+    # the objects that score are things
+    data = read_data(annotated(tmp_path, 8, ('other', 'thing')), True, SIZE, 8)
     scores = score_paths(network, data, paths)
     assert scores == pytest.approx(dict.fromkeys(paths, 1.0))
     assert (
@@ -145,7 +123,5 @@ def test_a_detector_has_average_precision_of_the_classes_in_common(tmp_path):
     )
     (tmp_path / 'foreign').mkdir()
     foreign = read_data(annotated(tmp_path / 'foreign', 8, ('cow', 'sheep')), True, SIZE, 8)
-    with pytest.raises(
-        ValueError, match='names cow, sheep, the network knows thing; expected one class in common'
-    ):
+    with pytest.raises(ValueError, match='names cow, sheep, the network knows thing'):
         score_paths(network, foreign, paths)

@@ -76,19 +76,6 @@ def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(detector, tmp_
     assert [file.name for file in out.parent.iterdir()] == ['labels.json']  # no state is left
 
 
-def test_known_boxes_stay_and_missing_classes_come_beside_them(detector, tmp_path):
-    source = annotated(tmp_path / 'data', ('person', 'sign'))
-    assert label(detector, source, '--out', tmp_path / 'labels.json') == 0
-    content = json.loads((tmp_path / 'labels.json').read_text())
-    names = {row['id']: row['name'] for row in content['categories']}
-    assert list(names.values()) == ['person', 'sign', 'vehicle']
-    assert {names[row['category_id']] for row in content['annotations'] if 'score' in row} == {
-        'vehicle'
-    }
-    known = [row for row in content['annotations'] if 'score' not in row]
-    assert len(known) == 6 and all(row['bbox'] == [5, 5, 20, 20] for row in known)
-
-
 def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
     video = cv2.VideoWriter(
         str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10.0, (90, 60)
@@ -105,9 +92,8 @@ def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
         f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)
     ]
     assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'bare') == 0
-    assert (tmp_path / 'bare').is_file() and (
-        tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg'
-    ).is_file()
+    assert (tmp_path / 'bare').is_file()
+    assert (tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg').is_file()
 
 
 def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):
@@ -115,14 +101,10 @@ def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):
     write_bag(open_source(str(write_images(tmp_path / 'camera'))), bag)
     assert (
         label(
-            detector,
-            bag,
-            '--out',
-            tmp_path / 'labels.json',
-            '--images',
-            tmp_path / 'frames',
-            '--image-type',
-            'png',
+            *(
+                f'{detector} {bag} --out {tmp_path / "labels.json"} --images '
+                f'{tmp_path / "frames"} --image-type png'
+            ).split()
         )
         == 0
     )
@@ -146,14 +128,10 @@ def test_thresholds_are_chosen_on_annotated_images(detector, tmp_path, capsys):
     other = write_images(tmp_path / 'camera', 3)
     assert (
         label(
-            detector,
-            other,
-            '--data',
-            images / 'val.json',
-            '--only',
-            'person',
-            '--out',
-            tmp_path / 'labels.json',
+            *(
+                f'{detector} {other} --data {images / "val.json"} --only person --out '
+                f'{tmp_path / "labels.json"}'
+            ).split()
         )
         == 0
     )
@@ -197,10 +175,8 @@ def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(
     with monkeypatch.context() as patch:
         patch.setattr(command.StopRequest, '__call__', told_in_its_sixth)
         assert label(detector, folder, '--out', out) == 128 + signal.SIGTERM
-    assert (
-        'stopped at image 5 of 12; the same command goes on' in capsys.readouterr().out
-        and not out.exists()
-    )
+    assert 'stopped at image 5 of 12; the same command goes on' in capsys.readouterr().out
+    assert not out.exists()
     assert label(detector, folder, '--out', out, '--only', 'person') == 1
     assert 'was begun with other images, models or classes' in capsys.readouterr().err
     assert label(detector, folder, '--out', out) == 0
@@ -211,23 +187,10 @@ def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(
 @pytest.mark.parametrize(
     ('words', 'said'),
     [
-        (
-            ['--only', 'dragon'],
-            'no model knows dragon; expected some of vehicle, person. Bring names together with',
-        ),
-        (['--threads', '100000'], '--threads is 100000, expected 1 to 1024'),
+        (['--only', 'dragon'], 'no model knows dragon; expected some of vehicle, person. Bring'),
         (['--min-score', '0'], '--min-score is 0.0, expected 0.001 to 1'),
-        (['--precision', 'nan'], '--precision is nan'),
-        (
-            ['--data', 'camera'],
-            '--data camera has no annotations, expected images with known objects',
-        ),
+        (['--data', 'camera'], '--data camera has no annotations, expected images with known'),
         (['--out', 'data/train.json'], '--out is data/train.json, as another file of this command'),
-        (['--images', 'x', '--out', 'x'], '--out is x, as another file of this command'),
-        (
-            ['--images', 'data/train.json'],
-            '--images is data/train.json, which is a file; expected a folder',
-        ),
         (['camera'], 'image .*camera/0.png occurs in two sources, expected it once'),
     ],
 )
@@ -248,9 +211,3 @@ def test_sources_that_mark_all_that_the_models_find_are_refused(detector, tmp_pa
     assert 'all that the models find is marked already: vehicle, person' in refusal(
         'label', source, '--model', detector, '--out', tmp_path / 'labels.json'
     )
-
-
-def test_a_coco_file_without_classes_is_labelled_as_images_are(detector, tmp_path):
-    source = annotated(tmp_path / 'data', ())
-    assert label(detector, source, '--out', tmp_path / 'labels.json') == 0
-    assert set(read_coco(tmp_path / 'labels.json').class_names) == {'vehicle', 'person'}

@@ -28,10 +28,8 @@ def test_images_are_spread_to_the_end_of_a_source(count):
         TrialImages.of(Sequence('numbered', (), frames)).images_bgr,
     ]
     for images in chosen:
-        assert (
-            10 <= len(images) <= 20
-            and count - count // 10 - 1 <= int(images[-1][0, 0, 0]) + count // 256 * 256
-        )
+        assert 10 <= len(images) <= 20
+        assert count - count // 10 - 1 <= int(images[-1][0, 0, 0]) + count // 256 * 256
 
 
 @pytest.mark.slow
@@ -39,25 +37,15 @@ def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
     measurable_weights, tmp_path
 ):
     run = run_command(
-        'profile',
-        '--weights',
-        str(measurable_weights),
-        '--quick',
-        '--minutes',
-        '0.03',
-        '--engine',
-        'eager',
+        *(f'profile --weights {measurable_weights} --quick --minutes 0.03 --engine eager').split(),
         environment={'XDG_CACHE_HOME': str(tmp_path)},
     )
     assert run.returncode == 0, run.stderr
     (file,) = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t2.json')
     assert f'wrote {file}' in run.stdout.replace('\n', '')
     profile = LatencyProfile.load(file)
-    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (
-        2,
-        'retaining',
-        (64, 96),
-    )
+    expected = (2, 'retaining', (64, 96))
+    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == expected
     for shown in (
         'cheapest',
         'full',
@@ -126,9 +114,8 @@ def test_missing_weights_and_devices_are_told_in_one_line(device, said, refusal,
     ],
 )
 def test_impossible_numbers_are_refused(arguments, message, refusal):
-    assert message in refusal(
-        'profile', *arguments
-    )  # in this process: refused before it would start itself anew
+    # in this process: refused before it would start itself anew
+    assert message in refusal('profile', *arguments)
 
 
 def test_says_from_how_many_whole_frames_on_their_longest_bounds_what_the_detector_aims_at():

@@ -47,20 +47,10 @@ def weights(annotations, tmp_path_factory):
     """Ended after two of three steps, and gone on with."""
     folder = tmp_path_factory.mktemp('weights')
     before = torch.get_num_threads()
-    words = [
-        'network',
-        'train-classifier',
-        '--data',
-        str(annotations),
-        '--steps',
-        '3',
-        '--batch',
-        '4',
-        '--state',
-        str(folder / 'state.safetensors'),
-        '--out',
-        str(folder / 'small.safetensors'),
-    ]
+    words = (
+        f'network train-classifier --data {annotations} --steps 3 --batch 4 --state '
+        f'{folder / "state.safetensors"} --out {folder / "small.safetensors"}'
+    ).split()
     assert main([*words, '--minutes', '1e-9']) == 0
     steps = (folder / 'state.jsonl').read_text().splitlines()
     assert len(steps) == 1 and json.loads(steps[0])['level10'] > 0.0
@@ -81,26 +71,11 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
 def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(
     weights, annotations, tmp_path
 ):
-    words = [
-        'network',
-        'train-classifier',
-        '--data',
-        str(annotations),
-        '--steps',
-        '1',
-        '--batch',
-        '2',
-        '--seed',
-        '7',
-        '--learning-rate',
-        '1e-9',
-        '--start',
-        str(weights),
-        '--state',
-        str(tmp_path / 'state.safetensors'),
-        '--out',
-        str(tmp_path / 'next.safetensors'),
-    ]
+    words = (
+        f'network train-classifier --data {annotations} --steps 1 --batch 2 --seed 7 '
+        f'--learning-rate 1e-9 --start {weights} --state {tmp_path / "state.safetensors"} '
+        f'--out {tmp_path / "next.safetensors"}'
+    ).split()
     assert main(words) == 0
     assert json.loads(read_recipe(tmp_path / 'next.safetensors'))['start'] == json.loads(
         read_recipe(weights)
@@ -113,51 +88,24 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(
     weights, annotations, tmp_path, capsys
 ):
     quality = weights.with_suffix('.quality.json')
-    assert (
-        main(
-            [
-                'evaluate',
-                '--weights',
-                str(weights),
-                '--data',
-                str(annotations),
-                '--json',
-                str(quality),
-            ]
-        )
-        == 0
-    )
+    assert main(f'evaluate --weights {weights} --data {annotations} --json {quality}'.split()) == 0
     table = json.loads(quality.read_text())
-    assert table['levels'] == [f'l{number}' for number in range(1, 11)] and set(
-        table['paths']
-    ) == set(table['levels'])
-    assert (
-        np.shape(table['accuracy']) == (10, len(table['sizes_px']))
-        and table['weights_hash'] == load_classifier(weights).weights_hash
-    )
+    assert table['levels'] == [f'l{number}' for number in range(1, 11)]
+    assert set(table['paths']) == set(table['levels'])
+    assert np.shape(table['accuracy']) == (10, len(table['sizes_px']))
+    assert table['weights_hash'] == load_classifier(weights).weights_hash
     assert f'wrote {quality}' in capsys.readouterr().out.replace('\n', '')
     run = run_command(
-        'profile',
-        '--weights',
-        weights,
-        '--engine',
-        'eager',
-        '--all-paths',
-        '--quick',
-        '--minutes',
-        0.02,
-        '--source',
-        annotations,
-        '--out',
-        tmp_path / 'profile.json',
+        *(
+            f'profile --weights {weights} --engine eager --all-paths --quick --minutes 0.02 '
+            f'--source {annotations} --out {tmp_path / "profile.json"}'
+        ).split()
     )
     assert run.returncode == 0, run.stderr
     profile = LatencyProfile.load(tmp_path / 'profile.json')
-    assert (
-        profile.image_size == (64, 64)
-        and len(profile.paths) == 10
-        and 'conv4@l10' in profile.segments
-    )
+    assert profile.image_size == (64, 64)
+    assert len(profile.paths) == 10
+    assert 'conv4@l10' in profile.segments
     loaded = load_task(
         NetworkOptions(str(weights), profile=str(tmp_path / 'profile.json'), engine='eager'),
         tmp_path,
@@ -172,10 +120,7 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(
     ('words', 'match'),
     [
         (['--seed', '1000'], '--seed is 1000, expected 0 to 999'),
-        (
-            ['--start', 'a.safetensors', '--out', 'a.safetensors'],
-            '--out is a.safetensors, as another file of this command',
-        ),
+        (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--out is a.safetensors'),
         (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist'),
     ],
 )

@@ -85,7 +85,7 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
-    """Images in the order of their names, upright, with synthetic stamps at a rate > 0; neither speed nor boxes are known."""
+    """Images by name, upright, with synthetic stamps at a rate > 0; neither speed nor boxes are known."""
     return Sequence(
         folder.absolute().name,
         (),

@@ -108,7 +108,5 @@ def test_a_failed_measurement_is_told_with_the_command(setting, monkeypatch):
     monkeypatch.setattr(
         profile_at_hand.subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=1)
     )
-    with pytest.raises(
-        MeasurementFailed, match='could not be measured .*deadline-perception profile --quick'
-    ):
+    with pytest.raises(MeasurementFailed, match='could not be measured .*deadline-perception'):
         ensure_profile(setting.weights, 'cpu', 1, setting.shipped)

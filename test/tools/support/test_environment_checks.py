@@ -154,10 +154,8 @@ def test_prepared_segments_are_counted_and_the_way_to_prepare_them_is_named(
     assert 'nothing prepared' in machine_findings.check_engine().found
     monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
     finding = machine_findings.check_engine()
-    assert (finding.state, finding.remedy) == (
-        State.NOTE,
-        'OpenVINO is not installed: pip install no-such-package',
-    )
+    expected = (State.NOTE, 'OpenVINO is not installed: pip install no-such-package')
+    assert (finding.state, finding.remedy) == expected
 
 
 def test_profile_of_this_device_is_found_among_other_json(

@@ -29,9 +29,7 @@ def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path):
     with pytest.raises(ValueError, match='--out is .*, which is a file; expected a folder'):
         check_folder('--out', tmp_path / 'file')
     for check in (check_file, check_folder):
-        with pytest.raises(
-            ValueError, match=r'--out is .*below, but .*file is a file; expected a folder'
-        ):
+        with pytest.raises(ValueError, match='--out is .*below, but .*file is a file'):
             check('--out', tmp_path / 'file' / 'deep' / 'below')
 
 
@@ -63,10 +61,7 @@ def test_what_is_read_or_written_as_well_is_not_replaced(tmp_path, monkeypatch):
     check_file('--out', tmp_path / 'new.json', 'data.json', None, tmp_path, 'drive')
     check_file('--out', tmp_path / 'loop', 'data.json')
     for file in (tmp_path / 'data.json', Path('link.json'), Path('./data.json')):
-        with pytest.raises(
-            ValueError,
-            match='--out is .*, as another file of this command; expected one of its own',
-        ):
+        with pytest.raises(ValueError, match='--out is .*, as another file of this command'):
             check_file('--out', file, None, 'data.json')
 
 

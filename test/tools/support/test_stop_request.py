@@ -30,9 +30,8 @@ def test_a_signal_ends_a_command_and_the_handlers_come_back(number):
 
 
 def test_second_interrupt_acts_as_ever():
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ignored in a shell's background job
+    # ignored in a shell's background job
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         stop = StopRequest()
         with pytest.raises(KeyboardInterrupt), stop.listening():
