@@ -36,16 +36,9 @@ def grade(measurable_weights):
 def graded(grade, tmp_path_factory):
     folder = tmp_path_factory.mktemp('graded')
     run = grade(
-        '--seconds',
-        2,
-        '--most-units',
-        1,
-        '--unit-seconds',
-        0.1,
-        '--contention',
-        'bursts',
-        '--priority',
-        'off',
+        *(
+            '--seconds 2 --most-units 1 --unit-seconds 0.1 --contention bursts --priority off'
+        ).split(),
         environment={'XDG_CACHE_HOME': str(folder)},
     )
     assert run.returncode == 0, run.stderr
@@ -58,11 +51,9 @@ def test_writes_levels_and_their_picture_where_the_user_keeps_them(graded):
     grading = ContentionGrading.load(file)
     assert f'wrote {file} and {file.with_suffix(".png")}' in run.stdout.replace('\n', '')
     assert file.with_suffix('.png').read_bytes().startswith(b'\x89PNG')
-    assert (
-        grading.config_name == 'measurable'
-        and grading.beside == 'units (bursts)'
-        and len(grading.delays_ms) >= 20
-    )
+    assert grading.config_name == 'measurable'
+    assert grading.beside == 'units (bursts)'
+    assert len(grading.delays_ms) >= 20
     assert {tuple(delay.units.items()) for delay in grading.unit_delays} >= {(), (('core', 1),)}
     assert all(level.slowdown >= 1.0 and level.units is not None for level in grading.levels)
     assert 'of contention beside units (bursts)' in run.stdout and 'slowdown' in run.stdout
@@ -75,16 +66,10 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     mark = tmp_path / 'mark'
     code = f'import os, time; open({str(mark)!r}, "w").write(str(os.getpid())); time.sleep(300)'
     run = grade(
-        '--seconds',
-        3,
-        '--reuse',
-        file,
-        '--out',
-        tmp_path / 'levels.json',
-        '--',
-        sys.executable,
-        '-c',
-        code,
+        *(
+            f'--seconds 3 --reuse {file} --out {tmp_path / "levels.json"} -- {sys.executable} -c '
+            f'{code}'
+        ).split()
     )
     assert run.returncode == 0, run.stderr
     grading = ContentionGrading.load(tmp_path / 'levels.json')
@@ -133,10 +118,7 @@ def test_too_few_delays_are_told_before_units_are_measured(
         (('--most-units', '0'), '--most-units is 0'),
         (('--unit-seconds', '-1'), '--unit-seconds is -1.0'),
         (('--contention', 'waves'), 'contention schedule waves cannot be read'),
-        (
-            ('--contention', 'steps', '--', 'sleep', '1'),
-            "--contention is steps and the command 'sleep 1', expected one",
-        ),
+        (('--contention', 'steps', '--', 'sleep', '1'), '--contention is steps and the command'),
         (('--', 'no-such-program'), "program 'no-such-program' is not found"),
         (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
         (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),

@@ -6,12 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from impact import (
-    measure_unit_delays,
-    most_units,
-    record_delays,
-    rungs,
-)
+from impact import measure_unit_delays, most_units, record_delays, rungs
 
 from deadline_perception.timing.contention.load import ContentionLoad, check_units
 
@@ -50,11 +45,8 @@ def test_units_are_measured_from_none_on_until_they_are_enough():
         up_to_ms=30.0,
         progress=lambda kind, count, most: seen.append((kind, count, most)),
     )
-    assert [(dict(delay.units), delay.delay_ms) for delay in found] == [
-        ({}, 10.0),
-        ({'core': 1}, 20.0),
-        ({'core': 2}, 40.0),
-    ]
+    expected = [({}, 10.0), ({'core': 1}, 20.0), ({'core': 2}, 40.0)]
+    assert [(dict(delay.units), delay.delay_ms) for delay in found] == expected
     assert seen == [('core', 1, 4), ('core', 2, 4)]
 
 

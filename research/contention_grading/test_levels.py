@@ -89,9 +89,8 @@ def test_the_density_integrates_to_one_and_peaks_at_the_delays():
     delays = stretches(40.0, 80.0)
     grid_ms, density = delay_density(delays)
     steps = np.diff(np.log(grid_ms))
-    assert steps.max() - steps.min() < 1e-9 and np.sum(density) * steps[0] == pytest.approx(
-        1.0, rel=0.01
-    )
+    assert steps.max() - steps.min() < 1e-9
+    assert np.sum(density) * steps[0] == pytest.approx(1.0, rel=0.01)
     top_ms = grid_ms[int(np.argmax(density))]
     assert min(abs(top_ms / level_ms - 1.0) for level_ms in (40.0, 80.0)) < 0.03
 
@@ -110,9 +109,8 @@ def test_the_density_integrates_to_one_and_peaks_at_the_delays():
 def test_what_cannot_be_graded_is_said(delays, message):
     with pytest.raises(GradingError, match=message) as raised:
         grade_levels(delays)
-    assert isinstance(raised.value, DeadlinePerceptionError) and isinstance(
-        raised.value, ValueError
-    )
+    assert isinstance(raised.value, DeadlinePerceptionError)
+    assert isinstance(raised.value, ValueError)
 
 
 def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewest_of_equal_ones():
@@ -137,14 +135,8 @@ def test_level_at_is_the_nearest_by_ratio():
         ContentionLevel(80.0, 0.3, 2.0),
         ContentionLevel(160.0, 0.2, 4.0),
     ]
-    assert [level_at(levels, slowdown) for slowdown in (1.0, 1.4, 1.5, 2.7, 2.9, 50.0)] == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        2,
-    ]
+    expected = [0, 0, 1, 1, 2, 2]
+    assert [level_at(levels, slowdown) for slowdown in (1.0, 1.4, 1.5, 2.7, 2.9, 50.0)] == expected
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,8 @@ from prediction import AdaptiveRegression, DelayPredictor, LaggedRegression
 from deadline_perception.timing.calibration import BoundCalibrator
 
 IDLE_MS = {'small': 20.0, 'middle': 40.0, 'large': 80.0}
-STRETCHED = {
-    'small': 0.9,
-    'middle': 1.0,
-    'large': 1.15,
-}  # power of the slowdown that each one meets
+# power of the slowdown that each one meets
+STRETCHED = {'small': 0.9, 'middle': 1.0, 'large': 1.15}
 ALPHA = 0.01
 
 
@@ -112,9 +109,8 @@ def test_the_papers_normalisation_and_regression_worked_out_by_hand():
     assert predictor.predict_ms('one') == 10.0  # nothing seen: the smallest
     predictor.observe('one', 10.0)
     assert predictor.predict_ms('one') == pytest.approx(14.0)
-    assert predictor.predict_ms('two') == pytest.approx(
-        130.0
-    )  # from the normalised delay of another candidate
+    # from the normalised delay of another candidate
+    assert predictor.predict_ms('two') == pytest.approx(130.0)
     predictor.observe('two', 115.0)  # normalised (115 - 100) / 15 = 1, half-way
     assert predictor.predict_ms('one') == pytest.approx(12.0)
 

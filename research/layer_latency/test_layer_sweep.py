@@ -8,12 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from layer_sweep import (
-    LayerTimer,
-    Repetition,
-    measure_layers,
-    median_uncertainty,
-)
+from layer_sweep import LayerTimer, Repetition, measure_layers, median_uncertainty
 from layers import ConvolutionShape
 
 LAYER = ConvolutionShape(in_channels=4, out_channels=6, kernel=3, stride=2, height=9, width=7)
@@ -35,9 +30,8 @@ class TimerOfKnownLayers:
 
 def test_uncertainty_of_the_median_by_hand():
     assert median_uncertainty([1.0] * 5) == math.inf
-    assert median_uncertainty([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == pytest.approx(
-        5.0 / 7.0
-    )  # first to last, median 3.5
+    # first to last, median 3.5
+    assert median_uncertainty([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == pytest.approx(5.0 / 7.0)
     # 25 samples: rank floor((24 - 9.8) / 2) = 7, so from the 8th smallest to the 8th largest: 8 to 18 around 13.
     assert median_uncertainty([float(value) for value in range(1, 26)]) == pytest.approx(
         10.0 / 26.0
@@ -57,9 +51,8 @@ def test_runs_unsteady_layers_more_often_and_in_turns():
     assert done[-1] == 2 and done == sorted(done)
     first = [shape for shape, _ in timer.asked[:12]]
     assert all({steady, unsteady} == set(first[turn : turn + 2]) for turn in range(0, 12, 2))
-    assert {runs for shape, runs in timer.asked[2:] if shape == steady} == {
-        4
-    }  # 4 ms of a layer that takes 1
+    # 4 ms of a layer that takes 1
+    assert {runs for shape, runs in timer.asked[2:] if shape == steady} == {4}
 
 
 def test_goes_on_where_it_was_left():

@@ -18,9 +18,8 @@ def test_counts_of_a_convolution() -> None:
 
 
 def test_pointwise_convolution_with_a_stride_reads_only_what_it_uses() -> None:
-    layer = ConvolutionShape(
-        256, 512, 1, 2, 136, 240
-    )  # number 4 of table VI of the multi-path paper
+    # number 4 of table VI of the multi-path paper
+    layer = ConvolutionShape(256, 512, 1, 2, 136, 240)
     assert (layer.out_height, layer.out_width) == (68, 120)
     assert layer.load_bytes == 4 * (256 * 68 * 120 + 256 * 512)
 

@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_latency import (
-    Line,
-    StepModel,
-    check_latencies,
-    fit_step_model,
-)
+from step_latency import Line, StepModel, check_latencies, fit_step_model
 
-ORIN = StepModel(
-    32, 8, 4, Line(0.02, 1.5), Line(0.02, 1.0), 0.0
-)  # the paper's depth and period, levels 0.5 ms apart
+# the paper's depth and period, levels 0.5 ms apart
+ORIN = StepModel(32, 8, 4, Line(0.02, 1.5), Line(0.02, 1.0), 0.0)
 
 
 def sweep(model: StepModel, values: range, noise: float = 0.0) -> tuple[list[int], list[float]]:
@@ -90,12 +84,8 @@ def test_four_measurements_bound_another_layer():
 
 def test_chooses_first_and_last_of_each_level():
     assert ORIN.choose_values([33, 34, 37, 38, 65, 66, 69, 70]) == (33, 37, 66, 70)
-    assert ORIN.choose_values([37, 38, 39, 40, 69]) == (
-        37,
-        38,
-        40,
-        69,
-    )  # the upper level is not among them
+    # the upper level is not among them
+    assert ORIN.choose_values([37, 38, 39, 40, 69]) == (37, 38, 40, 69)
 
 
 @settings(max_examples=20, deadline=None)

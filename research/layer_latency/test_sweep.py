@@ -59,9 +59,9 @@ def test_goes_on_measures_and_predicts(tmp_path):
     before.save(tmp_path / 'sweep.json')
     run = run_command('--quick', '--minutes', '0.02', '--out', str(tmp_path))
     assert run.returncode == 0, run.stderr
-    assert (
-        'going on from' in run.stdout and '10 of 59 layers were measured before' in run.stdout
-    )  # a width is a square
+    # a width is a square
+    assert 'going on from' in run.stdout
+    assert '10 of 59 layers were measured before' in run.stdout
     assert 'mean absolute percentage error' in run.stdout and 'square input, 5x5' in run.stdout
     assert (tmp_path / 'sweep.png').stat().st_size > 1000
     after = MeasuredLayers.load(tmp_path / 'sweep.json')
@@ -109,6 +109,5 @@ def test_an_interruption_keeps_what_was_measured(tmp_path):
             measured, InterruptedTimer(), Repetition(), tmp_path / 'sweep.json', limit_ms=1e6
         )
     kept = MeasuredLayers.load(tmp_path / 'sweep.json')
-    assert sum(map(len, kept.samples_ms.values())) == 3 and asdict(kept.facts) == asdict(
-        measured.facts
-    )
+    assert sum(map(len, kept.samples_ms.values())) == 3
+    assert asdict(kept.facts) == asdict(measured.facts)

@@ -45,7 +45,5 @@ def test_steps_may_come_from_another_sweep():
 
 
 def test_too_few_values_are_refused():
-    with pytest.raises(
-        ValueError, match="sweep 'filters' has 7 measured values, expected at least 8"
-    ):
+    with pytest.raises(ValueError, match="sweep 'filters' has 7 measured values.*least 8"):
         evaluate_sweep(SWEEP, measured(SWEEP, skipped=122))

@@ -1,12 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from construction import (
-    DoesNotFit,
-    activation_bytes,
-    construct,
-    place_skips,
-)
+from construction import DoesNotFit, activation_bytes, construct, place_skips
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -145,15 +140,9 @@ def test_result_keeps_both_limits_and_no_block_more_would(deadline_ms, memory_mb
 
 
 def test_the_smallest_network_is_told_when_nothing_fits():
-    with pytest.raises(
-        DoesNotFit,
-        match=r"no network of family 'compact' fits 20 ms and 1000 MB: the smallest takes "
-        r'20.2 ms on its longest path and',
-    ):
+    with pytest.raises(DoesNotFit, match="no network of family 'compact' fits 20 ms.*path and"):
         _construct(20.0)
-    with pytest.raises(
-        DoesNotFit, match=r'fits 500 ms and 3 MB: .* 20.2 ms on its longest path and \d+\.\d MB'
-    ):
+    with pytest.raises(DoesNotFit, match='fits 500 ms and 3 MB: .* 20.2 ms on its longest path'):
         _construct(500.0, memory_mb=3.0)
 
 

@@ -15,9 +15,7 @@ def test_counts_of_a_group_norm() -> None:
 
 
 def test_refuses_channels_that_do_not_fall_into_groups() -> None:
-    with pytest.raises(
-        ValueError, match='channels of group_norm is 10, expected a multiple of its 4 groups'
-    ):
+    with pytest.raises(ValueError, match='channels of group_norm is 10.*groups'):
         GroupNormShape(10, 4, 3, 3)
     with pytest.raises(ValueError, match='has an attribute below 1'):
         GroupNormShape(4, 2, 0, 3)

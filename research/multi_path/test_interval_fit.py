@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interval_fit import (
-    MeasuredLayer,
-    fit_interval_model,
-    fit_oblivious_model,
-)
+from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from layers import ConvolutionShape
 
@@ -145,7 +141,5 @@ def test_refuses_too_few_layers() -> None:
     ('mean_ms', 'worst_ms'), [(0.0, 1.0), (2.0, 1.0), (1.0, float('nan')), (-1.0, 1.0)]
 )
 def test_refuses_times_that_cannot_be(mean_ms: float, worst_ms: float) -> None:
-    with pytest.raises(
-        ValueError, match='execution time of layer is .*, expected 0 < mean <= worst'
-    ):
+    with pytest.raises(ValueError, match='execution time of layer is .*, expected 0 < mean <='):
         MeasuredLayer(COUNTS[0], mean_ms, worst_ms)

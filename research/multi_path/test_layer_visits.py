@@ -59,9 +59,7 @@ def test_the_fastest_run_counts_in_any_case() -> None:
 
 @pytest.mark.parametrize('times_ms', [(0.0, 1.0), (1.0, float('nan')), (-1.0, 1.0), (1.0,)])
 def test_refuses_times_that_cannot_be(times_ms: tuple[float, ...]) -> None:
-    with pytest.raises(
-        ValueError, match='times of a visit are .*, expected at least two, all above 0 ms'
-    ):
+    with pytest.raises(ValueError, match='times of a visit are .*, expected at least two.*0 ms'):
         LayerVisit(times_ms, (0,) * len(times_ms))
 
 
@@ -84,9 +82,7 @@ def test_co_runner_works_only_when_told() -> None:
             return co_runner.busy_s == before
 
         wait(rests, 'the end of its last layer')
-        with pytest.raises(
-            ValueError, match='utilisation is 1.5, expected a part of the time, 0 to 1'
-        ):
+        with pytest.raises(ValueError, match='utilisation is 1.5, expected a part.*to 1'):
             co_runner.use(1.5)
 
 
@@ -99,9 +95,7 @@ def test_co_runner_that_ends_is_noticed() -> None:
 
 
 def test_co_runner_that_crashes_at_start_is_not_waited_for() -> None:
-    with pytest.raises(
-        CoRunnerFailed, match='the co-runner on nowhere ended with code 1 before it was ready'
-    ):
+    with pytest.raises(CoRunnerFailed, match='the co-runner on nowhere ended with code 1 before'):
         CoRunner('nowhere').__enter__()
 
 

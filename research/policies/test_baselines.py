@@ -43,12 +43,8 @@ def test_plans_the_same_path_however_little_time_is_left(policy, path_space):
 def test_redecision_changes_nothing_and_bounds_what_remains(policy, path_space):
     path = path_space.parse('s10-w0.50-f0.50-p25-h1')
     choice = policy.redecide(path, len(path_space.segments) - 1, 2.0, 1.0)
-    assert (choice.path, choice.forecast_ms, choice.bound_ms, choice.feasible) == (
-        path,
-        2.0,
-        2.0,
-        True,
-    )
+    expected = (path, 2.0, 2.0, True)
+    assert (choice.path, choice.forecast_ms, choice.bound_ms, choice.feasible) == expected
     assert not policy.redecide(path, len(path_space.segments) - 1, 1.9, 1.0).feasible
 
 
@@ -86,9 +82,8 @@ def test_reactive_climbs_by_one_after_a_frame_in_time_and_descends_after_a_late_
     policy = Reactive(SPACE, *models, to_the_lowest=to_the_lowest)
     ladder = [str(path) for path in policy.ladder]
     assert policy.name == ('reactive_n' if to_the_lowest else 'reactive_1')
-    assert (
-        len(ladder) == 6
-    )  # two heads with no, one and two groups of blocks; only these differ in time
+    # two heads with no, one and two groups of blocks; only these differ in time
+    assert len(ladder) == 6
     taken = []
     for latency_ms in (10.0, 20.0, 19.9, 5.0, 20.1, 20.0, math.inf):
         taken.append(ladder.index(str(policy.plan(20.0, 1.0).path)))

@@ -104,10 +104,8 @@ def test_where_late_frames_are_as_good_the_best_path_runs_else_the_cheapest_with
         )
     for cost, left_ms in ((0.0, 0.0), (1.0, -3.0), (0.03, -math.inf)):
         choice = policy_of(parts, cost)[0].plan(left_ms, 1.0)
-        assert (
-            choice.forecast_ms == min(forecast.forecast_ms(path) for path in PATHS)
-            and not choice.feasible
-        )
+        assert choice.forecast_ms == min(forecast.forecast_ms(path) for path in PATHS)
+        assert not choice.feasible
     assert policy_of(parts, 100.0)[0].plan(math.inf, 1.0).quality == max(quality.values.values())
 
 
@@ -117,18 +115,16 @@ def test_frames_that_take_longer_than_expected_give_a_cheaper_path(parts):
         choice = quick.plan(140.0, 1.0)
         quick.observe(choice.forecast_ms, 140.0)
         planned = slowed.plan(140.0, 1.0)
-        path = slowed.redecide(
-            planned.path, 2, 70.0, 1.0
-        ).path  # the path that ran is the one that was told last
+        # the path that ran is the one that was told last
+        path = slowed.redecide(planned.path, 2, 70.0, 1.0).path
         slowed.observe(3.0 * parts[0].forecast_ms(path), 140.0)
     assert choice.quality == max(parts[1].values.values())
     assert slowed.plan(140.0, 1.0).forecast_ms < choice.forecast_ms
 
 
 def test_a_frame_that_has_been_slow_so_far_goes_on_with_a_cheaper_path_than_one_that_has_not(parts):
-    shares = (
-        np.random.default_rng(0).random(60) < 0.5
-    )  # each frame has its core for itself or shares it
+    # each frame has its core for itself or shares it
+    shares = np.random.default_rng(0).random(60) < 0.5
     policy, _ = policy_of(parts, 1.0, np.where(shares, 2.2, 1.0))
     path, segment = policy.plan(math.inf, 1.0).path, 4
     whole_ms, rest_ms = (parts[0].forecast_ms(path, at) for at in (0, segment))

@@ -72,9 +72,7 @@ def test_the_less_of_a_frame_has_run_the_less_it_tells(ratios, ratio, factor):
 
 @pytest.mark.parametrize('share', [0.0, -0.1, 1.1, math.nan])
 def test_refuses_a_share_that_no_frame_has_run(share):
-    with pytest.raises(
-        ValueError, match=r'share of the frame that has run is .*, expected a number in \(0, 1\]'
-    ):
+    with pytest.raises(ValueError, match=r'share of the frame that has run is .*.*\(0, 1\]'):
         rest(SlowdownBelief(), 2.0, 1.0, share)
 
 

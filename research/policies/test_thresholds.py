@@ -94,14 +94,11 @@ def test_region_features_count_as_part_of_every_head(make_forecast, make_quality
         SPACE, make_forecast(SPACE, with_regions), make_quality(dict.fromkeys(SPACE, 0.5))
     )
     path = SPACE.largest
-    assert not policy.skips(path, 'skip0', 20.7001, 1.0) and policy.skips(
-        path, 'skip0', 20.6999, 1.0
-    )
+    assert not policy.skips(path, 'skip0', 20.7001, 1.0)
+    assert policy.skips(path, 'skip0', 20.6999, 1.0)
     assert (policy.proposals(path, 7.0, 1.0), policy.proposals(path, 6.99, 1.0)) == (100, 25)
-    assert (policy.head(path, 20.0, 1.0), policy.head(path, 19.9, 1.0)) == (
-        '1',
-        '0',
-    )  # when they are there already
+    # when they are there already
+    assert (policy.head(path, 20.0, 1.0), policy.head(path, 19.9, 1.0)) == ('1', '0')
 
 
 def test_number_of_proposals_follows_the_formula_rounded_down_to_an_offered_one(policy):

@@ -26,11 +26,8 @@ def test_a_larger_sub_network_is_never_expected_to_be_faster():
 )
 def test_takes_the_largest_whose_bound_fits(budget_ms, utilisation, fits):
     fit = TimeBounds(TIMES, 0.01, 1.0).fit(budget_ms)
-    assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == (
-        utilisation,
-        fits,
-        30.0 if utilisation == 1.0 else 10.0,
-    )
+    expected = (utilisation, fits, 30.0 if utilisation == 1.0 else 10.0)
+    assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == expected
 
 
 def test_a_slow_phase_is_followed_within_some_runs():

@@ -53,10 +53,8 @@ def test_lost_images_are_laid_to_shared_memory_where_they_are_large(size_bytes, 
 def test_images_that_the_driver_drops_are_counted():
     kept = np.array([count for count in range(60) if count % 4])
     (fault,) = diagnose(seen(kept * 0.05, np.full(45, 0.002)))
-    assert (fault.name, fault.found) == (
-        'dropped images',
-        'the driver dropped 14 of 59 images at 20.0 Hz',
-    )
+    expected = ('dropped images', 'the driver dropped 14 of 59 images at 20.0 Hz')
+    assert (fault.name, fault.found) == expected
 
 
 def test_without_images_anywhere_that_is_said():
