@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 from contention_schedule import (
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from waiting import wait
 
 from deadline_perception.core.json_file import JsonFileError
+from deadline_perception.timing.contention.load import ContentionLoad
 
 SCHEDULE = Schedule(
     (Step(0.5, {'core': 1}), Step(2.0), Step(3.0, {'core': 2, 'memory': 1})), lasts_s=4.0
@@ -82,25 +82,19 @@ def test_shapes_differ_as_they_are_called():
     )
 
 
-@pytest.mark.parametrize(
-    ('most', 'lasts_s', 'message'), [({}, 9.0, 'no units'), ({'core': 1}, 0.0, 'lasts 0.0 s')]
-)
-def test_impossible_schedules_are_refused(most, lasts_s, message):
-    with pytest.raises(ValueError, match=message):
-        make_schedule('steps', most=most, lasts_s=lasts_s)
+def test_playing_sets_the_units_of_the_time_and_ends_them(monkeypatch):
+    schedule = Schedule((Step(0.0, {'core': 1}), Step(0.05, {'core': 2}), Step(0.1)), lasts_s=0.15)
+    seen, set_units = [], ContentionLoad.set
 
+    def note(load, units):
+        set_units(load, units)
+        seen.append(load.working)
 
-def test_playing_sets_the_units_of_the_time_and_ends_them():
-    schedule = Schedule((Step(0.0, {'core': 1}), Step(0.3, {'core': 2}), Step(0.6)), lasts_s=0.7)
-    seen = []
+    monkeypatch.setattr(ContentionLoad, 'set', note)
     with play(schedule) as load:
-        until_s = time.monotonic() + 20.0
-        while time.monotonic() < until_s and not (len(seen) > 2 and seen[-1] == {}):
-            if not seen or seen[-1] != load.working:
-                seen.append(load.working)
-            time.sleep(0.002)
+        wait(lambda: len(seen) == 4, 'the end of the schedule')
         pids = load.pids
-    assert [units for units in seen if units] == [{'core': 1}, {'core': 2}]
+    assert seen == [{'core': 1}, {'core': 2}, {}, {}]
     assert not any(os.path.exists(f'/proc/{pid}') for pid in pids)
 
 

@@ -14,7 +14,6 @@ from levels import (
     ContentionLevel,
     GradingError,
     UnitDelay,
-    default_levels_path,
     delay_density,
     grade_levels,
     level_at,
@@ -22,7 +21,6 @@ from levels import (
     smoothed,
 )
 
-from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import JsonFileError
 
@@ -139,21 +137,6 @@ def test_level_at_is_the_nearest_by_ratio():
     assert [level_at(levels, slowdown) for slowdown in (1.0, 1.4, 1.5, 2.7, 2.9, 50.0)] == expected
 
 
-@pytest.mark.parametrize(
-    'values',
-    [
-        {'delay_ms': 0.0},
-        {'delay_ms': math.nan},
-        {'share': 0.0},
-        {'slowdown': 0.9},
-        {'units': {'disk': 1}},
-    ],
-)
-def test_impossible_levels_are_refused(values):
-    with pytest.raises(ValueError):
-        ContentionLevel(**{'delay_ms': 40.0, **values})
-
-
 @pytest.fixture
 def grading():
     beside = (UnitDelay({}, 40.0), UnitDelay({'core': 2}, 61.0))
@@ -203,10 +186,3 @@ def test_damaged_gradings_are_refused_in_one_line(grading, tmp_path, change, mes
     file.write_text(json.dumps(content))
     with pytest.raises(JsonFileError, match=message):
         ContentionGrading.load(file)
-
-
-def test_levels_lie_beside_the_profiles(monkeypatch, tmp_path):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-    facts = DeviceFacts(name='Board', kind='cpu', cores=4, threads=2)
-    folder = tmp_path / 'deadline_perception' / 'levels'
-    assert default_levels_path('compact', facts) == folder / 'compact-board-t2.json'

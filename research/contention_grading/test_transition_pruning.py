@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transition_pruning import transition_prune
@@ -55,8 +54,3 @@ def test_all_transitions_that_remain_lie_within_the_limits(found, least, greates
         for a, b in zip(kept, kept[1:])
     )
     assert bool(kept) == bool(found)
-
-
-def test_slopes_out_of_order_are_refused():
-    with pytest.raises(ValueError, match='slopes are 2.0 and 1.0'):
-        transition_prune([], least_slope=2.0, greatest_slope=1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from convolution_model import Split, fit_convolution_model
 from layers import ConvolutionShape
 from step_latency import Line, StepModel
@@ -73,17 +72,3 @@ def test_no_cost_is_negative_so_a_larger_layer_never_costs_less():
     )
     times = [model.predict(ConvolutionShape(64, 64, 3, 1, side, side)) for side in range(8, 60)]
     assert all(later >= earlier >= 0.0 for earlier, later in zip(times, times[1:]))
-
-
-@pytest.mark.parametrize(
-    ('count', 'latency', 'steps', 'message'),
-    [
-        (15, 1.0, {}, '15 convolutions were measured, expected at least 16'),
-        (20, float('inf'), {}, 'latency is inf ms'),
-        (20, -1.0, {}, 'latency is -1.0 ms'),
-        (20, 1.0, {'depth': BLOCKS['out_channels']}, "steps are given for .'depth'."),
-    ],
-)
-def test_unusable_measurements_are_refused(count, latency, steps, message):
-    with pytest.raises(ValueError, match=message):
-        fit_convolution_model(convolutions(count, 1), [latency] * count, steps)

@@ -89,8 +89,3 @@ def test_times_the_middle_layer(device):
     small, longer = timer.time_layer(LAYER, 3), timer.time_layer(large, 3)
     assert len(small) == len(longer) == 3
     assert 0.0 < min(small) < min(longer)
-
-
-def test_another_device_is_refused():
-    with pytest.raises(ValueError, match="device is 'tpu'"):
-        LayerTimer('tpu')

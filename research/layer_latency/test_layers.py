@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from layers import ConvolutionShape
 
 
@@ -22,12 +21,3 @@ def test_pointwise_convolution_with_a_stride_reads_only_what_it_uses() -> None:
     layer = ConvolutionShape(256, 512, 1, 2, 136, 240)
     assert (layer.out_height, layer.out_width) == (68, 120)
     assert layer.load_bytes == 4 * (256 * 68 * 120 + 256 * 512)
-
-
-@pytest.mark.parametrize('value', [0, -1, 2.0])
-def test_refuses_what_is_no_count(value: float) -> None:
-    with pytest.raises(
-        ValueError,
-        match=f'out_channels of convolution is {value}, expected an integer of at least 1',
-    ):
-        ConvolutionShape(3, value, 3, 1, 8, 8)

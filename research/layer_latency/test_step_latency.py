@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_latency import Line, StepModel, check_latencies, fit_step_model
+from step_latency import Line, StepModel, fit_step_model
 
 # the paper's depth and period, levels 0.5 ms apart
 ORIN = StepModel(32, 8, 4, Line(0.02, 1.5), Line(0.02, 1.0), 0.0)
@@ -105,36 +105,3 @@ def test_always_finite_and_never_worse_than_a_line(pairs):
         math.isfinite(found.predict(value)) and found.predict(value) >= 0.0
         for value in (1, 7.5, 600)
     )
-
-
-@pytest.mark.parametrize(
-    ('values', 'latencies', 'message'),
-    [
-        ([1, 2, 3], [1.0, 2.0, 3.0], 'sweep has 3 different values'),
-        ([5, 5, 5, 5], [1.0, 1.0, 1.0, 1.0], 'sweep has 1 different values'),
-        ([1, 2, 3, 4], [1.0, 2.0, 3.0], '3 latencies for 4 layers'),
-        ([1, 2, 3, 4], [1.0, 2.0, 3.0, float('nan')], 'latency is nan ms'),
-        ([1, 2, 3, 4], [1.0, 2.0, 3.0, 0.0], 'latency is 0.0 ms'),
-        ([0, 2, 3, 4], [1.0, 2.0, 3.0, 4.0], 'value of the dimension is 0.0'),
-    ],
-)
-def test_unusable_sweeps_are_refused(values, latencies, message):
-    with pytest.raises(ValueError, match=message):
-        fit_step_model(values, latencies)
-
-
-@pytest.mark.parametrize('value', [math.nan, math.inf, 0, -3])
-def test_impossible_values_are_not_predicted(value):
-    with pytest.raises(
-        ValueError, match=f'value of the dimension is {float(value)}, expected a finite number'
-    ):
-        ORIN.predict(value)
-
-
-def test_unusable_bounds_are_refused():
-    with pytest.raises(ValueError, match='lie on one step of 32'):
-        ORIN.with_bounds([33, 34, 37, 40], [1.0, 1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match='3 values to choose from'):
-        ORIN.choose_values([1, 2, 2, 3])
-    with pytest.raises(ValueError, match='one for each'):
-        check_latencies([1.0], 2)

@@ -146,22 +146,6 @@ def test_the_smallest_network_is_told_when_nothing_fits():
         _construct(500.0, memory_mb=3.0)
 
 
-@pytest.mark.parametrize(
-    'limits, message',
-    [
-        ((0.0, 100.0), r'deadline is 0.0 ms, expected a finite number above 0 ms'),
-        ((float('nan'), 100.0), 'deadline is nan ms'),
-        ((float('inf'), 100.0), 'deadline is inf ms'),
-        ((100.0, -1.0), 'memory is -1.0 MB, expected a finite number above 0 MB'),
-    ],
-)
-def test_limits_that_are_none_are_refused(limits, message):
-    with pytest.raises(ValueError, match=message):
-        _construct(*limits)
-    with pytest.raises(ValueError, match='skips is -1, expected at least 0'):
-        _construct(100.0, skips=-1)
-
-
 def test_features_are_counted_by_hand():
     config = replace(
         COMPACT,

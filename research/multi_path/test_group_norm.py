@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from group_norm import GroupNormShape
 
 
@@ -12,10 +11,3 @@ def test_counts_of_a_group_norm() -> None:
     assert layer.load_bytes == 4 * (240 + 16)
     assert layer.store_bytes == 4 * 120
     assert layer.family == 'group_norm'
-
-
-def test_refuses_channels_that_do_not_fall_into_groups() -> None:
-    with pytest.raises(ValueError, match='channels of group_norm is 10.*groups'):
-        GroupNormShape(10, 4, 3, 3)
-    with pytest.raises(ValueError, match='has an attribute below 1'):
-        GroupNormShape(4, 2, 0, 3)

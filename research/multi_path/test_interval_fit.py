@@ -127,19 +127,3 @@ def test_oblivious_baseline_fits_means_and_no_contention() -> None:
     assert model.missing == model.conflicting == 0.0
     for counts in COUNTS:
         assert model.wcet_ms(counts) == pytest.approx(0.8 * ground_truth.wcet_ms(counts), rel=1e-6)
-
-
-def test_refuses_too_few_layers() -> None:
-    layers = measured(IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0)), [1.0] * len(COUNTS))[:2]
-    with pytest.raises(ValueError, match='2 measured layers, expected at least 3 of a family'):
-        fit_interval_model(layers, PROCESSOR)
-    with pytest.raises(ValueError, match='2 measured layers, expected at least 3 of a family'):
-        fit_oblivious_model(layers, PROCESSOR)
-
-
-@pytest.mark.parametrize(
-    ('mean_ms', 'worst_ms'), [(0.0, 1.0), (2.0, 1.0), (1.0, float('nan')), (-1.0, 1.0)]
-)
-def test_refuses_times_that_cannot_be(mean_ms: float, worst_ms: float) -> None:
-    with pytest.raises(ValueError, match='execution time of layer is .*, expected 0 < mean <='):
-        MeasuredLayer(COUNTS[0], mean_ms, worst_ms)

@@ -98,9 +98,3 @@ def test_an_unmeasured_segment_is_never_bounded_below_what_is_expected() -> None
     assert found.keys() == WORK.keys()
     assert all(found[key] >= expected[key] for key in WORK)
     assert all(found[key] == measured[key].p75 for key in keys)
-
-
-@pytest.mark.parametrize('measured', [{}, {'none@w1': 1.0}])
-def test_refuses_to_predict_from_nothing(measured: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match='segments were measured'):
-        predict_times(WORK, measured)

@@ -140,13 +140,6 @@ def test_redecision_keeps_what_has_run_and_decides_the_rest_anew(policy):
     assert (choice.forecast_ms, choice.feasible) == (1.25, True)
 
 
-def test_width_is_given_and_never_decided(make_policy):
-    policy = make_policy(start=SPACE.largest.replace(width=0.5))
-    assert {
-        policy.plan(remaining_ms, 1.0).path['width'] for remaining_ms in (-5.0, 20.0, 40.0, 400.0)
-    } == {0.5}
-
-
 @settings(max_examples=150, deadline=None)
 @given(
     path=st.sampled_from(list(SPACE)),
@@ -163,14 +156,3 @@ def test_choice_agrees_with_the_prefix_and_its_numbers_add_up(
     assert choice.bound_ms == choice.forecast_ms * factor
     if choice.bound_ms <= remaining_ms:
         assert choice.feasible
-
-
-def test_refuses_what_cannot_be_decided_on(policy, make_policy, foreign_path):
-    with pytest.raises(ValueError, match='NaN ms'):
-        policy.plan(math.nan, 1.0)
-    with pytest.raises(ValueError, match='factor is 0'):
-        policy.plan(10.0, 0.0)
-    with pytest.raises(ValueError, match='segment is 99'):
-        policy.redecide(SPACE.largest, 99, 10.0, 1.0)
-    with pytest.raises(ValueError, match='path whole is not one of'):
-        make_policy(start=foreign_path)

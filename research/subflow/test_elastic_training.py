@@ -167,24 +167,3 @@ def test_says_the_smallest_budget_that_would_do():
         BudgetTooSmall, match=r'budget is 2 ms, expected at least .* ms, .*utilisation 0.1'
     ):
         simulated_trainer(2.0)
-
-
-@pytest.mark.parametrize(
-    'arguments, message',
-    [
-        ({'budget_ms': 0.0, 'learning_rate': 0.1}, 'budget is 0.0 ms'),
-        ({'budget_ms': math.nan, 'learning_rate': 0.1}, 'budget'),
-        ({'budget_ms': 1.0, 'learning_rate': -1.0}, 'learning rate is -1.0'),
-    ],
-)
-def test_refuses_impossible_numbers(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        TimeBoundTrainer(made_elastic(), F.cross_entropy, **arguments)
-
-
-def test_asks_for_a_measurement_first():
-    trainer = TimeBoundTrainer(made_elastic(), F.cross_entropy, budget_ms=5.0, learning_rate=0.1)
-    with pytest.raises(ValueError, match='expected a call of measure'):
-        trainer.iterate(images(), LABELS)
-    with pytest.raises(ValueError, match='rounds is 1'):
-        trainer.measure(images(), LABELS, rounds=1)

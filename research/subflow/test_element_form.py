@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from made_up_elastic import images
 from torch import nn
 
-from deadline_perception.extras.elastic.elastic import elastic, outputs
+from deadline_perception.extras.elastic.elastic import elastic
 
 
 @settings(max_examples=30, deadline=None)
@@ -99,21 +99,3 @@ def test_single_neurons_of_a_network(utilisation):
         torch.testing.assert_close(
             ElementNetwork(network, network.activate(1.0), masks).compute(images()), masked
         )
-
-
-def test_refuses_layers_that_the_element_form_does_not_have():
-    grouped = nn.Sequential(
-        nn.Conv2d(3, 4, 1),
-        nn.ReLU(),
-        nn.Conv2d(4, 4, 1),
-        nn.ReLU(),
-        nn.Conv2d(4, 4, 3, groups=2),
-        nn.ReLU(),
-        nn.Conv2d(4, 2, 1),
-    )
-    network = elastic(grouped, (images(1),), images(), settings=(0.5, 1.0))
-    masks = {
-        name: torch.ones(values.shape[1:]) for name, values in outputs(network, images()).items()
-    }
-    with pytest.raises(ValueError, match='has groups or a norm'):
-        ElementNetwork(network, network.activate(1.0), masks).compute(images())

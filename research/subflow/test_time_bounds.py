@@ -58,9 +58,3 @@ def test_jobs_exceed_their_budget_with_the_target_probability_at_most(spread):
         bounds.observe(fit.utilisation, took_ms)
     assert late <= 0.01 * jobs
     assert beyond == pytest.approx(0.01 * jobs, abs=40)
-
-
-@pytest.mark.parametrize('times', [{}, {1.0: -1.0}, {1.0: math.nan}])
-def test_refuses_impossible_times(times):
-    with pytest.raises(ValueError, match='expected at least one, none negative'):
-        TimeBounds(times, 0.01)

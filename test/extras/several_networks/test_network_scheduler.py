@@ -47,6 +47,9 @@ class Bench:
             **options,
         )
 
+    def wait_for(self, count):
+        wait(lambda: len(self.records) == count, f'job {count}')
+
     def results(self, name):
         return self.clients[name].results
 
@@ -139,7 +142,7 @@ def test_the_earliest_deadline_goes_first_and_one_network_at_a_time(bench):
     found.scheduler.submit('slow', IMAGE)
     found.scheduler.submit('quick', IMAGE)
     gate.set()
-    wait(lambda: len(found.records) == 3, 'three jobs')
+    found.wait_for(3)
     assert order == ['first', 'quick', 'slow'] and not found.errors
     assert {record.outcome for record in found.records} == {Outcome.DETECTED}
 
@@ -147,40 +150,30 @@ def test_the_earliest_deadline_goes_first_and_one_network_at_a_time(bench):
 def test_releases_are_a_period_apart_and_the_newest_image_is_used(bench):
     images = []
     found = bench({'task': lambda image, level: images.append(image) or Steps(nothing)})
-    found.scheduler.follow({'task': TaskPlan(0, 200.0, (5.0,))})
-    for number in range(4):
+    found.scheduler.follow({'task': TaskPlan(0, 1000.0, (5.0,))})
+    found.scheduler.submit('task', 0)
+    found.wait_for(1)
+    for number in (1, 2, 3):
         found.scheduler.submit('task', number)
-        if number == 0:
-            wait(lambda: len(found.records) == 1, 'the first job')
-    wait(lambda: len(found.records) == 2, 'the second job')
+    found.wait_for(2)
     assert images == [0, 3] and found.scheduler.counts['task'].replaced == 2
     first, second = found.records
-    assert second.arrived_ms == pytest.approx(first.arrived_ms + 200.0)
-    assert second.started_ms >= second.arrived_ms and second.conditions.budget_ms == 200.0
+    assert second.arrived_ms == pytest.approx(first.arrived_ms + 1000.0)
+    assert second.started_ms >= second.arrived_ms and second.conditions.budget_ms == 1000.0
 
 
-def test_unused_time_raises_levels_only_where_nobody_is_made_late(bench):
+@pytest.mark.parametrize(('others', 'level'), [({}, 2), ({'other': (80_000.0, (30_000.0,))}, 1)])
+def test_unused_time_raises_levels_only_where_nobody_is_made_late(bench, others, level):
+    """The last level takes longer than the period; of the others, one that another task leaves room for, which may be
+    released at any moment with 30 s of work that is due 80 s later."""
     levels = []
-    found = bench(
-        {
-            name: lambda image, level: levels.append(level) or Steps(nothing)
-            for name in ('alone', 'other')
-        }
-    )
-    found.scheduler.follow({'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0))})
+    start = lambda image, level: levels.append(level) or Steps(nothing)  # noqa: E731
+    found = bench({'alone': start, 'other': start})
+    plans = {'alone': (100_000.0, (1000.0, 30_000.0, 70_000.0, 110_000.0)), **others}
+    found.scheduler.follow({name: TaskPlan(0, *plan) for name, plan in plans.items()})
     found.scheduler.submit('alone', IMAGE)
-    wait(lambda: len(found.records) == 1, 'a job')
-    assert levels == [2]  # the last one would take longer than the period
-    # Now another task may be released at any moment, due 800 ms later with 300 ms of work.
-    found.scheduler.follow(
-        {
-            'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0)),
-            'other': TaskPlan(0, 800.0, (300.0,)),
-        }
-    )
-    found.scheduler.submit('alone', IMAGE)
-    wait(lambda: len(found.records) == 2, 'the next job')
-    assert levels == [2, 1] and found.scheduler.counts['alone'].raised == 2
+    found.wait_for(1)
+    assert levels == [level] and found.scheduler.counts['alone'].raised == 1
 
 
 def test_a_job_that_overruns_is_aborted_at_its_next_segment_and_counted(bench):
@@ -198,7 +191,7 @@ def test_a_job_that_overruns_is_aborted_at_its_next_segment_and_counted(bench):
     )
     found.scheduler.submit('long', IMAGE)
     found.scheduler.submit('short', IMAGE)
-    wait(lambda: len(found.records) == 2, 'both jobs')
+    found.wait_for(2)
     expected = ([Outcome.ABORTED], [Outcome.DETECTED])
     assert (found.outcomes('long'), found.outcomes('short')) == expected
     assert not done and not found.results('long')
@@ -314,7 +307,7 @@ def test_a_network_whose_level_changes_gives_the_outputs_of_a_fixed_one(bench, m
     for number, level in enumerate((0, 3, 1, 3, 0)):
         found.scheduler.follow({'task': TaskPlan(level, 1000.0, (1.0,) * len(paths))})
         found.scheduler.submit('task', IMAGE)
-        wait(lambda: len(found.records) > number, 'a job')
+        found.wait_for(number + 1)
     assert [level for level, _ in seen] == [0, 3, 1, 3, 0]
     for (level, run), result in zip(seen, found.results('task')):
         fixed = network.start(IMAGE, paths[level])
@@ -373,7 +366,7 @@ def test_jobs_are_preempted_between_segments_and_go_on_where_they_were(bench):
     wait(lambda: len(trace) == 3, 'the second preemption')
     time.sleep(0.02)
     gates['quick'].set()
-    wait(lambda: len(found.records) == 3, 'three jobs')
+    found.wait_for(3)
     assert trace == [
         ('slow', 0),
         ('medium', 0),
@@ -428,18 +421,17 @@ def test_a_job_that_is_preempted_when_the_scheduler_stops_is_aborted(bench):
 
 
 def test_deadlines_before_the_ends_of_periods_are_those_of_jobs(bench):
+    plans = [TaskPlan(0, 800.0, (20.0, 200.0, 600.0), 400.0)] * 2
+    plans += [TaskPlan(0, 800.0, (20.0, 200.0, 600.0), highest=0)]
     found = bench({'task': lambda image, level: Steps(nothing)})
-    found.scheduler.follow({'task': TaskPlan(0, 200.0, (5.0, 50.0, 150.0), 100.0)})
-    for number in range(2):
+    for number, plan in enumerate(plans):
+        found.scheduler.follow({'task': plan})
         found.scheduler.submit('task', IMAGE)
-        wait(lambda: len(found.records) > number, 'a job')
-    first, second = found.records
-    assert second.arrived_ms == pytest.approx(first.arrived_ms + 200.0)
-    assert second.conditions.budget_ms == 100.0 and first.level == second.level == 1
-    found.scheduler.follow({'task': TaskPlan(0, 200.0, (5.0, 50.0, 150.0), highest=0)})
-    found.scheduler.submit('task', IMAGE)
-    wait(lambda: len(found.records) == 3, 'a job')
-    assert found.records[2].level == 0
+        found.wait_for(number + 1)
+    first, second, third = found.records
+    assert second.arrived_ms == pytest.approx(first.arrived_ms + 800.0)
+    assert second.conditions.budget_ms == 400.0
+    assert [first.level, second.level, third.level] == [1, 1, 0]
 
 
 def test_stopping_aborts_the_job_at_work(bench):
