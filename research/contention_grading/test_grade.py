@@ -96,20 +96,6 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(
     )
 
 
-def test_too_few_delays_are_told_before_units_are_measured(
-    measurable_weights, monkeypatch, refusal
-):
-    monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
-    monkeypatch.setattr(grade_module, 'say', lambda words: None)
-    monkeypatch.setattr(grade_module, '_record', lambda *_: ([40.0, 41.0, 42.0], ''))
-    monkeypatch.setattr(
-        grade_module, '_measure_units', lambda *_: pytest.fail('units are measured')
-    )
-    assert '3 delays are too few to grade' in refusal(
-        grade_module, '--weights', measurable_weights, '--source', 'drive:seed=1,seconds=0.5'
-    )
-
-
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [

@@ -66,11 +66,6 @@ def test_says_that_there_are_no_steps():
     assert found.predict(100) == pytest.approx(1.5, rel=0.02)
 
 
-def test_believes_only_steps_that_the_sweep_repeats():
-    found = fit_step_model(*sweep(ORIN, range(1, 33)))
-    assert found.depth < 32
-
-
 def test_four_measurements_bound_another_layer():
     other = StepModel(32, 8, 4, Line(0.05, 3.0), Line(0.04, 2.0), 0.0)
     chosen = ORIN.choose_values(range(120, 220, 3))

@@ -86,10 +86,6 @@ def test_the_interval_model_covers_every_measured_segment(worst: list[float]) ->
     )
 
 
-def test_too_few_segments_of_a_kind_have_no_interval_model() -> None:
-    assert fit_segment_model(WORK, {'stage1@w1': 1.0, 'stage2@w1': 2.0}, CPU) == {}
-
-
 def test_an_unmeasured_segment_is_never_bounded_below_what_is_expected() -> None:
     keys = sorted(WORK)[::2]
     measured = {key: _sample(_times(WORK[key]), 1.3 * _times(WORK[key])) for key in keys}

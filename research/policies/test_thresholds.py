@@ -81,26 +81,6 @@ def test_skip_threshold_is_its_blocks_and_the_shortest_rest_of_the_network(polic
     assert policy.skips(path, 'skip1', 34.99, 2.0)
 
 
-def test_region_features_count_as_part_of_every_head(make_forecast, make_quality):
-    # 2 ms for 100 regions: tau of a skip = 17 + (2 + 1) + (5 + 2) * 10 / 100, of the proposals 5 + 2 ms.
-    def with_regions(name):
-        return (
-            2.0 * int(name.rsplit('-p', 1)[1]) / 100.0
-            if name.startswith('regions')
-            else segment_ms(name)
-        )
-
-    policy = ThresholdPolicy(
-        SPACE, make_forecast(SPACE, with_regions), make_quality(dict.fromkeys(SPACE, 0.5))
-    )
-    path = SPACE.largest
-    assert not policy.skips(path, 'skip0', 20.7001, 1.0)
-    assert policy.skips(path, 'skip0', 20.6999, 1.0)
-    assert (policy.proposals(path, 7.0, 1.0), policy.proposals(path, 6.99, 1.0)) == (100, 25)
-    # when they are there already
-    assert (policy.head(path, 20.0, 1.0), policy.head(path, 19.9, 1.0)) == ('1', '0')
-
-
 def test_number_of_proposals_follows_the_formula_rounded_down_to_an_offered_one(policy):
     # tau = 5 ms for 100 proposals in the cheapest head: 2.5 ms give 50, offered are 10, 25 and 100.
     path = SPACE.largest

@@ -45,26 +45,6 @@ def test_writes_the_set_its_profile_and_its_qualities(adopted):
     assert json.loads(adopted.set_file.with_suffix('.quality.json').read_text())['images'] == 8
 
 
-def test_says_what_it_found_and_what_to_run_next(adopted):
-    told = adopted.run.stdout
-    for words in (
-        'p99 ms',
-        'bound ms',
-        'memory MB',
-        'boxes left out, because no model finds their class: 8 of train',
-        'not scored, because',
-        f'model:={adopted.set_file}',
-        'profile --weights',
-    ):
-        assert words in told.replace('\n', ' ') or words in told, words
-    assert (
-        'yolo is read as rgb, 0 to 1, letterbox, yolov8 px (AP 100.0 on 8 images'
-        in adopted.run.stderr
-    )
-    assert 'yolo: onnx, 64 x 96 px, 2 classes' in adopted.run.stderr
-    assert 'ssdlite: torchvision' in adopted.run.stderr
-
-
 def test_the_other_commands_take_the_set_as_they_take_weights(
     adopted, tmp_path, monkeypatch, capsys
 ):

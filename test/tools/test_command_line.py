@@ -51,6 +51,10 @@ ALL = [
 ]
 
 
+# All name the network by the same option.
+TAKE_A_MODEL = ('detect', 'watch', 'demo', 'label', 'profile', 'evaluate', 'train')
+
+
 @pytest.mark.parametrize('name', ALL)
 def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match='^0$'):
@@ -60,6 +64,7 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     sentence = next(line for line in text.splitlines()[1:] if line and not line.startswith(' '))
     assert len(sentence) > 20, 'one sentence on what the command does'
     assert 'default: None' not in text and 'default: False' not in text
+    assert name not in TAKE_A_MODEL or '--model' in text
 
 
 def test_help_lists_all_commands_without_loading_them(repository: Path) -> None:
@@ -162,17 +167,6 @@ def test_wrong_arguments_show_the_usage(
     with pytest.raises(SystemExit, match='^2$'):
         command_line.main(arguments)
     assert 'usage: deadline-perception' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    'name', ['detect', 'watch', 'demo', 'label', 'profile', 'evaluate', 'train']
-)
-def test_the_network_is_named_by_the_same_option(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match='^0$'):
-        command_line.main([*name.split(), '--help'])
-    assert '--model' in capsys.readouterr().out
 
 
 def test_a_name_that_the_terminal_cannot_show_ends_no_command(tmp_path):

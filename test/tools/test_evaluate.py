@@ -139,24 +139,6 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(
     assert 'names kart, tram, the weights know vehicle' in error and 'see --classes' in error
 
 
-def test_several_sources_are_scored_together_and_each_class_where_it_is_named(
-    words, annotations, tmp_path, capsys
-):
-    other, table = tmp_path / 'other.json', tmp_path / 'q.json'
-    content = json.loads(annotations.read_text())
-    content['categories'] = [{'id': 1, 'name': 'bike'}, {'id': 2, 'name': 'tram'}]
-    other.write_text(json.dumps(content))
-    assert main(words('cheapest', '--data', annotations, other)) == 0
-    written = json.loads(table.read_text())
-    assert written['images'] == 6 and ' + ' in written['dataset']
-    counts = {
-        name: row['ground_truths']
-        for name, row in next(iter(written['paths'].values()))['per_class'].items()
-    }
-    assert (counts['vehicle'], counts['bike'], counts['motorbike']) == (3, 3, 0)
-    assert 'no model finds' not in capsys.readouterr().out, 'nothing is marked as a tram'
-
-
 def test_an_evaluation_that_breaks_off_leaves_the_old_table(words, annotations, tmp_path, refusal):
     table = tmp_path / 'q.json'
     table.write_text('as it was')

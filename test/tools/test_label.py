@@ -76,26 +76,6 @@ def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(detector, tmp_
     assert [file.name for file in out.parent.iterdir()] == ['labels.json']  # no state is left
 
 
-def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
-    video = cv2.VideoWriter(
-        str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10.0, (90, 60)
-    )
-    for number in range(8):
-        video.write(noise(number))
-    video.release()
-    assert (
-        label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'labels.json')
-        == 0
-    )
-    sequence = read_coco(tmp_path / 'labels.json')
-    assert [frame.name for frame in sequence.frames] == [
-        f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)
-    ]
-    assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'bare') == 0
-    assert (tmp_path / 'bare').is_file()
-    assert (tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg').is_file()
-
-
 def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):
     bag = tmp_path / 'drive.mcap'
     write_bag(open_source(str(write_images(tmp_path / 'camera'))), bag)
@@ -143,16 +123,6 @@ def test_thresholds_are_chosen_on_annotated_images(detector, tmp_path, capsys):
     threshold, precision, recall, objects = map(float, row.groups())
     assert threshold == pytest.approx(least, abs=0.006) and precision == recall == 1.0
     assert objects == len(content['annotations'])
-
-
-def test_unreadable_images_are_named_and_left_out(detector, tmp_path, capsys):
-    folder = write_images(tmp_path / 'camera')
-    (folder / '2.png').write_bytes(b'no image')
-    assert label(detector, folder, '--out', tmp_path / 'labels.json') == 0
-    told = capsys.readouterr()
-    assert re.search('left out: 2.png: .* cannot be decoded', told.err)
-    assert 'left out: 1 images that cannot be read: 2.png' in told.out
-    assert len(read_coco(tmp_path / 'labels.json').frames) == 5
 
 
 def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(

@@ -77,18 +77,22 @@ def words(annotations, tiny, tmp_path):
     """Words of a run of so many steps of one image, which options behind them change: the last of a name counts."""
 
     def command(steps, *more):
-        return [
-            'train',
-            '--config',
-            tiny,
-            *(
-                f'--data {annotations} --steps {steps} --batch 1 --threads 1 --state '
-                f'{tmp_path / "state.safetensors"} --out {tmp_path / "weights.safetensors"}'
-            ).split(),
-            *map(str, more),
-        ]
+        state, out = tmp_path / 'state.safetensors', tmp_path / 'weights.safetensors'
+        words = (
+            f'train --config {tiny} --data {annotations} --batch 1 --threads 1 --state {state} '
+            f'--out {out} --steps {steps}'
+        )
+        return [*words.split(), *map(str, more)]
 
     return command
+
+
+def logged(folder):
+    return [json.loads(line) for line in (folder / 'state.jsonl').read_text().splitlines()]
+
+
+def steps_of(folder):
+    return [row['step'] for row in logged(folder)]
 
 
 @pytest.mark.slow
@@ -115,58 +119,33 @@ def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
     assert main(words(3)) == 0
     assert load_detector(tmp_path / 'weights.safetensors').config_name == 'tiny'
     assert not list(tmp_path.glob('*.partial'))
-    steps = [
-        json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()
-    ]
-    assert steps == [1, 2, 3] and cv2.imread(str(tmp_path / 'state.png')) is not None
+    recipe = json.loads(read_recipe(tmp_path / 'weights.safetensors'))
+    assert (recipe['step'], recipe['arguments']['data']) == (3, ['train.json'])
+    assert steps_of(tmp_path) == [1, 2, 3]
+    assert cv2.imread(str(tmp_path / 'state.png')) is not None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('reason', ['minutes', 'signal'])
-def test_run_that_is_told_to_stop_saves_and_goes_on(words, tmp_path, capsys, monkeypatch, reason):
+def test_run_that_is_told_to_stop_saves_and_goes_on(words, tmp_path, capsys, monkeypatch):
+    """The signal comes after the question of its own step: it ends the run after the second of three."""
     run = words(3, '--strategy', 'alone:s111-w0.50-p20-h0')
-    if reason == 'minutes':
-        assert main([*run, '--minutes', '1e-9']) == 0
-    else:
-        numbers, train_step = iter([signal.SIGTERM]), train.Trainer._train_step
+    numbers, train_step = iter([signal.SIGTERM]), train.Trainer._train_step
 
-        def told_in_its_first(self, *rest):
-            for number in numbers:
-                signal.raise_signal(number)
-            return train_step(self, *rest)
+    def told_in_its_first(self, *rest):
+        for number in numbers:
+            signal.raise_signal(number)
+        return train_step(self, *rest)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(train.Trainer, '_train_step', told_in_its_first)
-            assert main(run) == 128 + signal.SIGTERM
+    with monkeypatch.context() as patch:
+        patch.setattr(train.Trainer, '_train_step', told_in_its_first)
+        assert main(run) == 128 + signal.SIGTERM
     said = capsys.readouterr().out
-    done = 1 if reason == 'minutes' else 2  # the signal came after the question of its own step
-    assert f'stopped at step {done} of 3; the same command goes on from' in said and 'wrote' in said
+    assert 'stopped at step 2 of 3; the same command goes on from' in said and 'wrote' in said
     assert load_detector(tmp_path / 'weights.safetensors').config_name == 'tiny'
     assert main(run) == 0
     said = capsys.readouterr().out
-    assert f'goes on from step {done}' in said and 'stopped' not in said
-    steps = [
-        json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()
-    ]
-    assert steps == [1, 2, 3]
-
-
-def test_weights_keep_the_recipes_of_all_runs(words, tmp_path):
-    first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
-    assert main(words(1, '--seed', 3, '--out', first)) == 0
-    assert (
-        main(words(1, '--start', first, '--state', tmp_path / 'b.safetensors', '--out', second))
-        == 0
-    )
-    text = read_recipe(second)
-    assert '/' not in text
-    recipe = json.loads(text)
-    assert recipe['step'] == 1 and recipe['arguments']['data'] == ['train.json']
-    assert recipe['arguments']['start'] == 'first.safetensors'
-    assert recipe['arguments']['learning_rate'] == 6e-4
-    assert recipe['start'] == json.loads(read_recipe(first))
-    assert recipe['start']['arguments']['seed'] == 3
-    assert recipe['start']['data'] == recipe['data']
+    assert 'goes on from step 2' in said and 'stopped' not in said
+    assert steps_of(tmp_path) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -197,12 +176,10 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
     """Windows and whole images, a batch that does not divide evenly, all three paths; only one process writes."""
 
     def run(name):
+        folder = tmp_path / name
         return words(
-            *(
-                '3 --batch 3 --alone-share 0 --crop 32 64 --state '
-                f'{tmp_path / name / "state.safetensors"} --out '
-                f'{tmp_path / name / "weights.safetensors"}'
-            ).split()
+            '3 --batch 3 --alone-share 0 --crop 32 64 '
+            f'--state {folder}/state.safetensors --out {folder}/weights.safetensors'
         )
 
     # In float32, so that the two can be compared.
@@ -212,14 +189,9 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
         'from deadline_perception.tools.command_line import main\nsys.exit(main(sys.argv[1:]))'
     )
     (tmp_path / 'train_exactly.py').write_text(script)
+    launch = '-m torch.distributed.run --standalone --nproc-per-node=2'.split()
     two = subprocess.run(
-        [
-            *(
-                f'{sys.executable} -m torch.distributed.run --standalone --nproc-per-node=2 '
-                f'{tmp_path / "train_exactly.py"}'
-            ).split(),
-            *run('two'),
-        ],
+        [sys.executable, *launch, str(tmp_path / 'train_exactly.py'), *run('two')],
         capture_output=True,
         text=True,
         timeout=200,
@@ -229,12 +201,7 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
     assert two.stdout.count('wrote') == two.stdout.count('3 images') == 1
     monkeypatch.setattr(train, 'TrainingPlan', partial(train.TrainingPlan, bfloat16=False))
     assert main(run('one')) == 0
-    lines = {
-        name: [
-            json.loads(line) for line in (tmp_path / name / 'state.jsonl').read_text().splitlines()
-        ]
-        for name in ('one', 'two')
-    }
+    lines = {name: logged(tmp_path / name) for name in ('one', 'two')}
     assert len(lines['one']) == len(lines['two']) == 3
     assert {'path0', 'path1', 'path2'} < set(lines['one'][0])
     for mine, theirs in zip(lines['one'], lines['two']):
@@ -283,34 +250,15 @@ def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(
     classes = tmp_path / 'classes.yaml'
     classes.write_text('vehicle: car\nmotorbike: bike\n')
     first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
-    assert (
-        main(
-            words(
-                *(
-                    f'1 --data {annotations} drive:seconds=1,rate_hz=2 --classes {classes} --out '
-                    f'{first}'
-                ).split()
-            )
-        )
-        == 0
-    )
+    run = words(f'1 --data {annotations} drive:seconds=1,rate_hz=2 --classes {classes}')
+    assert main([*run, '--out', str(first)]) == 0
     names = load_detector(first).class_names
     assert names == ('car', 'bike', 'traffic_light', 'traffic_sign', 'person')
-    assert (
-        'does not name person: they take no part in the classes of its regions'
-        in capsys.readouterr().out
+    assert 'does not name person: they take no part in the classes' in capsys.readouterr().out
+    run = words(
+        f'1 --classes {classes} --drives 1 --start {first} --state {tmp_path}/b.safetensors'
     )
-    assert (
-        main(
-            words(
-                *(
-                    f'1 --classes {classes} --drives 1 --start {first} --state '
-                    f'{tmp_path / "b.safetensors"} --out {second}'
-                ).split()
-            )
-        )
-        == 0
-    )
+    assert main([*run, '--out', str(second)]) == 0
     assert load_detector(second).class_names == names
 
 

@@ -32,43 +32,21 @@ def coco_folder(tmp_path: Path) -> Path:
     """Two images, three boxes, categories as in the driving data."""
     for number in (1, 2):
         write_image(tmp_path / 'images' / f'Town01_{number:06d}.png', shade=50 * number)
+    boxes = ((8, 1, [4, 5, 20, 10], 0), (8, 4, [40, 2, 3, 6], 1), (3, 5, [10, 10, 12, 12], 0))
+    marked = [
+        dict(zip(('id', 'image_id', 'category_id', 'bbox', 'iscrowd'), (number, *box)))
+        for number, box in enumerate(boxes, 1)
+    ]
     names = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
-    write_json(
-        tmp_path / 'val.json',
-        {
-            'images': [
-                {'id': 8, 'file_name': 'images/Town01_000002.png', 'width': 64, 'height': 40},
-                {'id': 3, 'file_name': 'images/Town01_000001.png', 'width': 64, 'height': 40},
-            ],
-            'annotations': [
-                {
-                    'id': 1,
-                    'image_id': 8,
-                    'category_id': 1,
-                    'bbox': [4, 5, 20, 10],
-                    'area': 200,
-                    'iscrowd': 0,
-                },
-                {
-                    'id': 2,
-                    'image_id': 8,
-                    'category_id': 4,
-                    'bbox': [40, 2, 3, 6],
-                    'area': 18,
-                    'iscrowd': 1,
-                },
-                {
-                    'id': 3,
-                    'image_id': 3,
-                    'category_id': 5,
-                    'bbox': [10, 10, 12, 12],
-                    'area': 144,
-                    'iscrowd': 0,
-                },
-            ],
-            'categories': [{'id': index + 1, 'name': name} for index, name in enumerate(names)],
-        },
-    )
+    content = {
+        'images': [
+            {'id': 8, 'file_name': 'images/Town01_000002.png', 'width': 64, 'height': 40},
+            {'id': 3, 'file_name': 'images/Town01_000001.png', 'width': 64, 'height': 40},
+        ],
+        'annotations': [{**row, 'area': row['bbox'][2] * row['bbox'][3]} for row in marked],
+        'categories': [{'id': index + 1, 'name': name} for index, name in enumerate(names)],
+    }
+    write_json(tmp_path / 'val.json', content)
     return tmp_path
 
 
@@ -98,17 +76,8 @@ def cityscapes_root(tmp_path: Path) -> Path:
         },
     )
     for stem, speed in zip(stems, (5.5, 6.0, -0.25)):
-        write_json(
-            tmp_path / 'vehicle/val/ulm' / f'{stem}_vehicle.json',
-            {
-                'gpsHeading': 281,
-                'gpsLatitude': 48.4,
-                'gpsLongitude': 9.98,
-                'outsideTemperature': 17.5,
-                'speed': speed,
-                'yawRate': 0.01,
-            },
-        )
+        facts = {'gpsHeading': 281, 'outsideTemperature': 17.5, 'speed': speed, 'yawRate': 0.01}
+        write_json(tmp_path / 'vehicle/val/ulm' / f'{stem}_vehicle.json', facts)
     return tmp_path
 
 
@@ -123,65 +92,36 @@ def bdd100k_label(category: str, box: tuple[float, float, float, float], identit
     }
 
 
+def write_info(root: Path, speeds: tuple[tuple[int, float], ...]) -> None:
+    """What the phone knew of the first video: speeds by seconds from its start."""
+    start = 1_506_800_843_701
+    fix = {'course': 12.0, 'accuracy': 10.0, 'latitude': 40.7, 'longitude': -73.9}
+    rows = [{'timestamp': start + second * 1000, 'speed': speed, **fix} for second, speed in speeds]
+    facts = {'rideID': 'b1c66a426f7d68ca', 'startTime': start, 'endTime': start + 40_000}
+    name = 'b1c66a42-6f7d68ca'
+    write_json(root / f'info/100k/val/{name}.json', {**facts, 'gyro': [], 'locations': rows})
+
+
 @pytest.fixture
 def bdd100k_root(tmp_path: Path) -> Path:
     """Three images; the old label form, and one info file whose last GPS fix is invalid."""
     for name in ('b1c66a42-6f7d68ca', 'b1c81faa-3df17267', 'b1d0091f-75824d0d'):
         write_image(tmp_path / 'images/100k/val' / f'{name}.jpg', 128, 72)
     weather = {'weather': 'overcast', 'scene': 'city street', 'timeofday': 'daytime'}
-    write_json(
-        tmp_path / 'labels/bdd100k_labels_images_val.json',
-        [
-            {
-                'name': 'b1c66a42-6f7d68ca.jpg',
-                'attributes': weather,
-                'timestamp': 10000,
-                'labels': [
-                    bdd100k_label('traffic sign', (50.5, 10.25, 60.0, 20.0), 0),
-                    bdd100k_label('car', (-3.0, 30.0, 20.0, 50.0), 1),
-                    bdd100k_label('motor', (70.0, 30.0, 80.0, 44.0), 2),
-                    bdd100k_label('person', (1.0, 1.0, 5.0, 9.0), 3),
-                    {
-                        'category': 'lane',
-                        'id': 4,
-                        'attributes': {'direction': 'parallel'},
-                        'poly2d': [
-                            {'vertices': [[0, 60], [60, 40]], 'types': 'LL', 'closed': False}
-                        ],
-                    },
-                ],
-            },
-            {
-                'name': 'b1c81faa-3df17267.jpg',
-                'attributes': weather,
-                'timestamp': 10000,
-                'labels': [],
-            },
-        ],
-    )
-    start = 1_506_800_843_701
-    write_json(
-        tmp_path / 'info/100k/val/b1c66a42-6f7d68ca.json',
-        {
-            'rideID': 'b1c66a426f7d68ca',
-            'startTime': start,
-            'endTime': start + 40_000,
-            'gyro': [],
-            'accelerometer': [],
-            'filename': '2017-09-30.mov',
-            'locations': [
-                {
-                    'timestamp': start + second * 1000,
-                    'speed': speed,
-                    'course': 12.0,
-                    'accuracy': 10.0,
-                    'latitude': 40.7,
-                    'longitude': -73.9,
-                }
-                for second, speed in ((0, 3.0), (9, 6.0), (11, 8.0), (12, -1))
-            ],
-        },
-    )
+    lane = {'vertices': [[0, 60], [60, 40]], 'types': 'LL', 'closed': False}
+    labels = [
+        bdd100k_label('traffic sign', (50.5, 10.25, 60.0, 20.0), 0),
+        bdd100k_label('car', (-3.0, 30.0, 20.0, 50.0), 1),
+        bdd100k_label('motor', (70.0, 30.0, 80.0, 44.0), 2),
+        bdd100k_label('person', (1.0, 1.0, 5.0, 9.0), 3),
+        {'category': 'lane', 'id': 4, 'attributes': {'direction': 'parallel'}, 'poly2d': [lane]},
+    ]
+    images = [
+        {'name': f'{name}.jpg', 'attributes': weather, 'timestamp': 10000, 'labels': rows}
+        for name, rows in (('b1c66a42-6f7d68ca', labels), ('b1c81faa-3df17267', []))
+    ]
+    write_json(tmp_path / 'labels/bdd100k_labels_images_val.json', images)
+    write_info(tmp_path, ((0, 3.0), (9, 6.0), (11, 8.0), (12, -1)))
     return tmp_path
 
 
@@ -198,28 +138,11 @@ def bdd100k_tracks(tmp_path: Path) -> Path:
         bdd100k_label('rider', (70.0, 20.0, 80.0, 44.0), '00000115'),
     ]
     people[2]['attributes'] = {'occluded': False, 'truncated': False, 'crowd': True}
-    write_json(
-        tmp_path / f'labels/box_track_20/val/{names[0]}.json',
-        [
-            {
-                'name': f'{names[0]}-{index + 1:07d}.jpg',
-                'videoName': names[0],
-                'frameIndex': index,
-                **({'labels': people} if index != 1 else {}),
-            }
-            for index in range(3)
-        ],
-    )
-    start = 1_506_800_843_701
-    write_json(
-        tmp_path / f'info/100k/val/{names[0]}.json',
-        {
-            'rideID': names[0],
-            'startTime': start,
-            'endTime': start + 40_000,
-            'locations': [
-                {'timestamp': start + second * 1000, 'speed': 5.0 + second} for second in range(3)
-            ],
-        },
-    )
+    frames = [
+        {'name': f'{names[0]}-{n + 1:07d}.jpg', 'videoName': names[0], 'frameIndex': n}
+        for n in range(3)
+    ]
+    frames[0]['labels'] = frames[2]['labels'] = people
+    write_json(tmp_path / f'labels/box_track_20/val/{names[0]}.json', frames)
+    write_info(tmp_path, ((0, 5.0), (1, 6.0), (2, 7.0)))
     return tmp_path

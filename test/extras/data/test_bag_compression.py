@@ -50,23 +50,22 @@ def test_what_is_beyond_reason_is_refused(compression, size, words):
         decompressed(b'', compression, size)
 
 
-def bomb(gigabytes: int) -> bytes:
-    """A zstd frame of zeros, some tens of kilobytes for each gigabyte."""
-    compressor = zstandard.ZstdCompressor(level=19).compressobj()
-    return (
-        b''.join(compressor.compress(bytes(2**24)) for _ in range(64 * gigabytes))
-        + compressor.flush()
-    )
+@pytest.fixture(scope='module')
+def bomb() -> bytes:
+    """A zstd frame of two gigabytes of zeros, some tens of kilobytes."""
+    compressor = zstandard.ZstdCompressor(level=1).compressobj()
+    return b''.join(compressor.compress(bytes(2**24)) for _ in range(128)) + compressor.flush()
 
 
-@pytest.mark.parametrize('stated', [2**31, 1000])
-@pytest.mark.parametrize('is_whole', [True, False])
-def test_a_bag_that_expands_to_gigabytes_is_refused_in_little_memory(tmp_path, stated, is_whole):
+@pytest.mark.parametrize(('stated', 'is_whole'), [(2**31, True), (1000, False)])
+def test_a_bag_that_expands_to_gigabytes_is_refused_in_little_memory(
+    tmp_path, bomb, stated, is_whole
+):
     records = RecordBuilder()
     Header(profile='', library='').write(records)
     Chunk(
         compression='zstd',
-        data=bomb(2),
+        data=bomb,
         message_start_time=0,
         message_end_time=1,
         uncompressed_crc=0,

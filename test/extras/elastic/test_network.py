@@ -63,25 +63,6 @@ def test_a_plan_can_change_until_the_layers_begin(network):
     )
 
 
-def test_a_frame_keeps_the_weights_that_it_began_with(network):
-    expected = network.detect(IMAGE, network.path_space.largest).scores
-    run, before = network.start(IMAGE, network.path_space.largest), network.module
-    other = elastic(
-        network.source.ordinary(),
-        network.source.example_inputs,
-        torch.randn(4, 3, 48, 64),
-        settings=(0.25, 0.5, 1.0),
-    )
-    with torch.no_grad():
-        other.body.get_submodule('fc').bias += torch.tensor([9.0, 0.0, 0.0])
-    network.module = other
-    try:
-        np.testing.assert_array_equal(run.finish().scores, expected)
-        assert network.detect(IMAGE, network.path_space.largest).scores.argmax() == 0
-    finally:
-        network.module = before
-
-
 def test_profile_forecast_and_frontier_serve_it(network):
     profile = measure_profile(
         network, [IMAGE], repeats=2, whole_paths=3, path_repeats=2, time_limit_s=5.0

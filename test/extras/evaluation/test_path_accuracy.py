@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import random
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
@@ -22,9 +19,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     ranking_classes,
     sample_paths,
 )
-from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
 from deadline_perception.networks.multi_path.declaration import multi_path_space
-from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1),
@@ -117,35 +112,6 @@ def test_paths_share_what_they_have_in_common():
     }
     assert counts == {'pre': 1, 'stage1': 1, 'pyramid': 1, 'rpn': 1, 'proposals': 2, 'head': 4}
     assert list(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), [])) == []
-
-
-def test_shared_work_changes_no_bit_of_the_detections():
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    network = MultiPathDetector(
-        replace(
-            COMPACT,
-            name='tiny',
-            input_size=(64, 96),
-            stem_channels=16,
-            stage_channels=(16, 32, 32, 64),
-            norm_group_channels=4,
-            pyramid_channels=16,
-            proposals=(5, 20, 60),
-            nms_candidates=60,
-            scales=(1.0, 0.5),
-            heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,))),
-        ),
-        ('vehicle', 'bike'),
-    ).eval()
-    image = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
-    paths = random.Random(0).sample(list(network.path_space), 60)
-    found = dict(detect_on_paths(network, image, paths))
-    assert set(found) == set(paths) and sum(map(len, found.values())) > 500
-    for path in paths:
-        alone = network.detect(image, path)
-        for name in ('boxes_xyxy_px', 'scores', 'labels'):
-            assert np.array_equal(getattr(found[path], name), getattr(alone, name))
 
 
 def test_paths_are_ranked_by_the_classes_with_enough_objects():

@@ -18,13 +18,6 @@ def test_is_well_formed_and_leaves_no_colour_outside_the_theme(drive, draw):
     assert 'DejaVu' not in svg  # the page's font
 
 
-def test_histogram_shows_frames_beyond_their_bound_in_the_colour_of_misses(drive):
-    assert any(frame.network_ms > frame.bound_ms for frame in drive.frames)
-    svg = charts.bound_histogram(drive)
-    ElementTree.fromstring(svg)
-    assert 'var(--miss)' in svg and 'var(--latency)' in svg
-
-
 def test_misses_coasted_and_infeasible_frames_are_marked(drive):
     frames = charts.drawn_frames(drive)
     assert any(not frame.feasible for frame in frames)
@@ -68,10 +61,3 @@ def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_n
     frames = charts.drawn_frames(recording)
     seconds = seconds_at(charts.lanes(recording, frames))
     assert len(seconds) > 3 and seconds == seconds_at(charts.phases(recording, frames))
-
-
-def test_frames_given_up_within_their_bound_are_in_no_histogram(recorded):
-    given_up = {'outcome': 1, 'network_ms': 10.0, 'bound_ms': 60.0}
-    assert charts.bound_histogram(recorded({})) == charts.bound_histogram(
-        recorded({}, *[given_up] * 3)
-    )

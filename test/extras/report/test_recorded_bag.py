@@ -97,11 +97,6 @@ def test_two_detectors_are_refused_by_name(tmp_path):
         read_recording(tmp_path / 'run')
 
 
-def test_frames_without_a_stamp_have_nobody_elses_decision(recorded):
-    recording = recorded(*[{'stamp_ns': 0, 'decision': {}}] * 2)
-    assert [frame.decision for frame in recording.frames] == [None, None]
-
-
 def test_keeps_classes_that_are_not_its_own(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
         run.latency(START_NS)

@@ -84,17 +84,6 @@ def test_page_shows_a_timeline_and_the_notes(tmp_path):
     assert red.sum() > 50, 'the job that missed'
 
 
-def test_page_says_where_a_recording_was_cut_off(tmp_path):
-    write_jobs(
-        tmp_path / 'run', [('front', at, at, at + 20, 1, 1, 0) for at in range(0, 2_000_000, 100)]
-    )
-    file = next((tmp_path / 'run').glob('*.mcap'))
-    cut = tmp_path / 'cut.mcap'
-    cut.write_bytes(file.read_bytes()[: file.stat().st_size * 2 // 3])
-    write_task_report(cut, tmp_path / 'out')
-    assert 'what follows is lost' in (tmp_path / 'out/report.html').read_text()
-
-
 def test_a_recording_without_jobs_is_refused(tmp_path):
     write_jobs(tmp_path / 'run', [])
     with pytest.raises(RecordingError, match='holds no deadline_perception/msg/JobReport'):

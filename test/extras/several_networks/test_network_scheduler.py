@@ -293,30 +293,6 @@ def test_plans_change_without_disturbing_the_job_at_work(bench):
     assert len(levels) == 2, 'a task without a plan rests'
 
 
-@pytest.mark.parametrize('make', [make_classifier, make_magnifier])
-def test_a_network_whose_level_changes_gives_the_outputs_of_a_fixed_one(bench, make):
-    network = make()
-    paths, seen = list(network.path_space), []
-
-    def begin(image, level):
-        run = network.start(image, paths[level])
-        seen.append((level, run))
-        return run
-
-    found = bench({'task': begin}, raises_levels=False)
-    for number, level in enumerate((0, 3, 1, 3, 0)):
-        found.scheduler.follow({'task': TaskPlan(level, 1000.0, (1.0,) * len(paths))})
-        found.scheduler.submit('task', IMAGE)
-        found.wait_for(number + 1)
-    assert [level for level, _ in seen] == [0, 3, 1, 3, 0]
-    for (level, run), result in zip(seen, found.results('task')):
-        fixed = network.start(IMAGE, paths[level])
-        expected = fixed.finish()
-        assert run.keys == fixed.keys
-        for name, value in vars(expected).items():
-            assert np.array_equal(value, getattr(result, name))
-
-
 class Traced:
     """A real run that tells each of its segments, and waits after the first."""
 

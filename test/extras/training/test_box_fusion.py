@@ -6,37 +6,28 @@ from made_up_labels import found
 
 from deadline_perception.extras.training.box_fusion import fuse, intersection_over_union
 
-
-def test_two_detectors_that_agree_are_averaged_by_their_scores():
-    both = fuse(
-        [found([0, 0, 100, 100, 0.9, 0]), found([20, 0, 120, 100, 0.3, 0])], np.ones((2, 1))
-    )
-    np.testing.assert_allclose(both.boxes_xyxy_px, [[5, 0, 105, 100]])  # (0 * 0.9 + 20 * 0.3) / 1.2
-    np.testing.assert_allclose(both.scores, [0.6], rtol=1e-6)
+SEEN, ASIDE = [0, 0, 100, 100], [20, 0, 120, 100]
 
 
-def test_a_detector_that_does_not_know_the_class_takes_no_part():
-    one = fuse(
-        [found([0, 0, 10, 10, 0.8, 1]), found([0, 0, 10, 10, 0.6, 0])],
-        np.array([[1.0, 1.0], [1.0, 0.0]]),
-    )
-    assert dict(zip(one.labels.tolist(), one.scores.tolist())) == pytest.approx({1: 0.8, 0: 0.3})
-
-
-def test_weights_say_whose_word_counts():
-    both = fuse(
-        [found([0, 0, 100, 100, 0.9, 0]), found([20, 0, 120, 100, 0.9, 0])],
-        np.array([[3.0], [1.0]]),
-    )
-    np.testing.assert_allclose(both.boxes_xyxy_px, [[5, 0, 105, 100]])
-    alone = fuse([found(), found([20, 0, 120, 100, 0.8, 0])], np.array([[3.0], [1.0]]))
-    np.testing.assert_allclose(alone.scores, [0.2], rtol=1e-6)
-
-
-def test_a_second_box_of_one_detector_adds_no_vote():
-    one = fuse([found([0, 0, 100, 100, 0.8, 0], [0, 0, 100, 90, 0.7, 0])], np.ones((1, 1)))
-    np.testing.assert_allclose(one.boxes_xyxy_px, [[0, 0, 100, 100]])
-    np.testing.assert_allclose(one.scores, [0.8], rtol=1e-6)
+@pytest.mark.parametrize(
+    ('detectors', 'weights', 'boxes', 'scores'),
+    [
+        # Averaged by the scores, and by the weights: (0 * 0.9 + 20 * 0.3) / 1.2, and 20 / 4.
+        ([[[*SEEN, 0.9, 0]], [[*ASIDE, 0.3, 0]]], [[1], [1]], [[5, 0, 105, 100]], [0.6]),
+        ([[[*SEEN, 0.9, 0]], [[*ASIDE, 0.9, 0]]], [[3], [1]], [[5, 0, 105, 100]], [0.9]),
+        # What only one of two sees; a second box of one detector adds no vote.
+        ([[], [[*ASIDE, 0.8, 0]]], [[3], [1]], [ASIDE], [0.2]),
+        ([[[*SEEN, 0.8, 0], [0, 0, 100, 90, 0.7, 0]]], [[1]], [SEEN], [0.8]),
+        # Who does not know the class takes no part in it.
+        ([[[*SEEN, 0.8, 1]], [[*ASIDE, 0.6, 0]]], [[1, 1], [1, 0]], [SEEN, ASIDE], [0.8, 0.3]),
+        ([[], []], [[1], [1]], np.zeros((0, 4)), []),
+        ([[[*SEEN, 0.9, 0]]], [[0]], np.zeros((0, 4)), []),
+    ],
+)
+def test_boxes_that_detectors_share_are_averaged(detectors, weights, boxes, scores):
+    fused = fuse([found(*rows) for rows in detectors], np.array(weights, float))
+    np.testing.assert_allclose(fused.boxes_xyxy_px, boxes)
+    np.testing.assert_allclose(fused.scores, scores, rtol=1e-6)
 
 
 def test_classes_and_distant_boxes_stay_apart_and_the_best_comes_first():
@@ -46,11 +37,6 @@ def test_classes_and_distant_boxes_stay_apart_and_the_best_comes_first():
     )
     assert rows.labels.tolist() == [0, 1, 0]
     assert rows.scores.tolist() == pytest.approx([0.9, 0.6, 0.4])
-
-
-def test_nothing_seen_and_classes_of_no_weight_give_nothing():
-    assert len(fuse([found(), found()], np.ones((2, 3)))) == 0
-    assert len(fuse([found([0, 0, 10, 10, 0.9, 0])], np.zeros((1, 1)))) == 0
 
 
 @pytest.mark.parametrize(

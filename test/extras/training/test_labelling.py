@@ -22,54 +22,47 @@ from deadline_perception.extras.training.score_thresholds import ScoreThreshold
 HALF = ScoreThreshold(0.5)
 
 
-def test_sure_boxes_are_added_unsure_ones_told_apart_and_others_left_out():
-    boxes = found(
-        [0, 0, 9, 9, 0.8, PERSON],
-        [20, 0, 29, 9, 0.5, PERSON],
-        [40, 0, 49, 9, 0.3, PERSON],
-        [60, 0, 69, 9, 0.15, PERSON],
-    )
-    added, unsure = new_boxes(boxes, None, frozenset(), {PERSON: HALF})
-    assert added.boxes_xyxy_px[:, 0].tolist() == [0, 20, 40]
-    assert unsure.tolist() == [False, False, True]
+LEFT, NEXT = [0, 0, 9, 9], [20, 0, 29, 9]
+LARGE, HIGH = [0, 0, 100, 98], [0, 0, 100, 40]
 
 
-def test_nothing_is_added_to_a_class_that_is_marked_or_has_no_threshold():
-    boxes = found(
-        [0, 0, 9, 9, 0.9, VEHICLE], [20, 0, 29, 9, 0.9, PERSON], [40, 0, 49, 9, 0.9, SIGN]
-    )
-    added, unsure = new_boxes(boxes, known(), frozenset({VEHICLE}), {VEHICLE: HALF, PERSON: HALF})
-    assert added.labels.tolist() == [PERSON] and unsure.tolist() == [False]
-    nothing, _ = new_boxes(boxes, None, frozenset(), {PERSON: ScoreThreshold(None)})
+@pytest.mark.parametrize(
+    ('boxes', 'marked', 'classes', 'added'),
+    [
+        # Sure, sure, unsure (True), and too unsure, at a threshold of 0.5.
+        (
+            [[*LEFT, 0.8, 1], [*NEXT, 0.5, 1], [40, 0, 49, 9, 0.3, 1], [60, 0, 69, 9, 0.15, 1]],
+            None,
+            (),
+            [(LEFT, False), (NEXT, False), ([40, 0, 49, 9], True)],
+        ),
+        # A class that is marked, one with a threshold, and one without.
+        (
+            [[*LEFT, 0.9, VEHICLE], [*NEXT, 0.9, PERSON], [40, 0, 49, 9, 0.9, 3]],
+            [],
+            (VEHICLE,),
+            [(NEXT, False)],
+        ),
+        # On a known object of another class lies that object, on a crowd of it anything may.
+        ([[*LARGE, 0.9, 1], [*HIGH, 0.9, 1]], [[0, 0, 100, 100, 0, 0]], (0,), [(HIGH, False)]),
+        (
+            [[*LARGE, 0.9, 1], [*HIGH, 0.9, 1]],
+            [[0, 0, 100, 100, 0, 1]],
+            (0,),
+            [(LARGE, False), (HIGH, False)],
+        ),
+        # Less than a pixel is no object; one object seen as two classes is the likelier.
+        ([[90, 0, 90, 50, 0.9, 1], [*LEFT, 0.8, 1]], None, (), [(LEFT, False)]),
+        ([[*LARGE, 0.9, PERSON], [0, 0, 100, 95, 0.7, SIGN]], None, (), [(LARGE, False)]),
+    ],
+)
+def test_what_is_added_to_the_known_objects_of_an_image(boxes, marked, classes, added):
+    thresholds = {VEHICLE: HALF, PERSON: HALF, SIGN: HALF}
+    objects = None if marked is None else known(*marked)
+    new, unsure = new_boxes(found(*boxes), objects, frozenset(classes), thresholds)
+    assert list(zip(new.boxes_xyxy_px.tolist(), unsure.tolist())) == added
+    nothing, _ = new_boxes(found(*boxes), None, frozenset(), {PERSON: ScoreThreshold(None)})
     assert len(nothing) == 0
-
-
-def test_a_box_on_a_known_object_of_another_class_is_that_object():
-    boxes = found([0, 0, 100, 98, 0.9, PERSON], [0, 0, 100, 40, 0.9, PERSON])
-    added, _ = new_boxes(
-        boxes, known([0, 0, 100, 100, VEHICLE, 0]), frozenset({VEHICLE}), {PERSON: HALF}
-    )
-    assert added.boxes_xyxy_px[:, 3].tolist() == [40]
-    on_crowd, _ = new_boxes(
-        boxes, known([0, 0, 100, 100, VEHICLE, 1]), frozenset({VEHICLE}), {PERSON: HALF}
-    )
-    assert len(on_crowd) == 2
-
-
-def test_a_box_of_less_than_a_pixel_is_no_object():
-    added, _ = new_boxes(
-        found([90, 0, 90, 50, 0.9, PERSON], [5, 5, 6, 6, 0.8, PERSON]),
-        None,
-        frozenset(),
-        {PERSON: HALF},
-    )
-    assert added.boxes_xyxy_px.tolist() == [[5, 5, 6, 6]]
-
-
-def test_teachers_that_see_one_object_as_two_classes_give_the_likelier():
-    boxes = found([0, 0, 100, 100, 0.9, PERSON], [0, 0, 100, 95, 0.7, SIGN])
-    added, _ = new_boxes(boxes, None, frozenset(), {PERSON: HALF, SIGN: HALF})
-    assert added.labels.tolist() == [PERSON]
 
 
 def test_thresholds_come_from_the_images_that_mark_the_class(tmp_path):

@@ -55,23 +55,6 @@ def test_training_brings_the_mean_loss_of_all_levels_down_and_every_level_learns
     assert right[-1] > 0.75 and min(right) > 0.45, right  # a third by chance
 
 
-def test_a_run_that_was_ended_goes_on_to_the_same_weights(source, tmp_path):
-    whole, first, second = trainer(source), trainer(source), trainer(source, seed=3)
-    whole.run(6)
-    first.run(3)
-    first.save(tmp_path / 'state.safetensors')
-    second.resume(tmp_path / 'state.safetensors')
-    assert second.step == 3
-    second.run(6)
-    torch.testing.assert_close(
-        second.network.state_dict(), whole.network.state_dict(), atol=0, rtol=0
-    )
-    torch.testing.assert_close(second.average, whole.average, atol=0, rtol=0)
-    whole.finish()
-    second.finish()
-    assert whole.network.weights_hash == second.network.weights_hash
-
-
 def test_the_loss_of_one_possible_class_is_the_cross_entropy_and_of_all_classes_nothing():
     logits = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
     one = torch.tensor([[True, False, False], [False, False, True]])

@@ -80,16 +80,6 @@ def test_bfloat16_on_a_gpu_is_saved_and_resumed(tiny_network, shapes, tmp_path):
     torch.testing.assert_close(resumed.average, whole.average, atol=5e-3, rtol=0)
 
 
-def test_state_of_other_data_or_another_strategy_is_refused(tiny_network, shapes, tmp_path):
-    _trainer(tiny_network, shapes).save(tmp_path / 'state.safetensors')
-    for other in (
-        _trainer(tiny_network, replace(shapes, frames=shapes.frames[1:])),
-        _trainer(tiny_network, shapes, Sandwich(alone_share=0.4)),
-    ):
-        with pytest.raises(ValueError, match='was saved for .*"data": .*"strategy": .*, expected '):
-            other.resume(tmp_path / 'state.safetensors')
-
-
 @pytest.mark.parametrize('broken', ['loss', 'gradient'])
 def test_diverged_run_stops_with_the_weights_of_the_step_before(tiny_network, shapes, broken):
     """Whether the loss is NaN, or its gradient alone is infinite."""
@@ -243,9 +233,9 @@ def test_a_step_at_another_size_trains_paths_that_scale_it_no_further(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     'name, norm, scales',
-    [*((name, 'group', (1.0,)) for name in STRATEGIES), ('sandwich', 'frozen', (1.0, 0.5))],
+    [('rs-rs', 'group', (1.0,)), ('sandwich', 'frozen', (1.0, 0.5))],
 )
-def test_every_strategy_lowers_the_loss(tiny_network, shapes, name, norm, scales):
+def test_strategies_lower_the_loss(tiny_network, shapes, name, norm, scales):
     torch.manual_seed(0)
     network = MultiPathDetector(
         replace(tiny_network.config, norm=norm, scales=scales), tiny_network.class_names

@@ -29,7 +29,6 @@ def probe(error: str = '', **facts: object) -> SimpleNamespace:
     [
         ((3, 9), State.MISSING),
         ((3, 10), State.FINE),
-        ((3, 13), State.FINE),
         ((3, 14), State.MISSING),
     ],
 )

@@ -40,6 +40,11 @@ def approx(values):
     return [pytest.approx(row, abs=1e-2) for row in values]
 
 
+def one(name, score, label):
+    """What `found` gives of one object in `BOX`."""
+    return name, approx([BOX]), [pytest.approx(score)], [label]
+
+
 def rows_with(first: list[float], count: int, background: float = 0.0) -> np.ndarray:
     """`[count, values]` of which the first row is given and the others are background."""
     rows = np.full((count, len(first)), background, np.float32)
@@ -47,42 +52,105 @@ def rows_with(first: list[float], count: int, background: float = 0.0) -> np.nda
     return rows
 
 
+def yolox_rows():
+    """In row 2, column 2 of stride 16: (0.5 + 2) * 16 = 40 and (0 + 2) * 16 = 32 px; exp(log 2) * 16 = 32 px."""
+    rows = np.zeros((8 * 12 + 4 * 6 + 2 * 3, 5 + 3), np.float32)  # strides 8, 16, 32 of 64 x 96 px
+    rows[8 * 12 + 2 * 6 + 2] = [0.5, 0.0, math.log(2), math.log(2), 0.9, 0.0, 1.0, 0.0]
+    return {'output': rows[None]}
+
+
+def objects(*columns, count=20):
+    return {'output0': rows_with([*columns], count)[None]}
+
+
+def counted(*names):
+    """The second row is what an earlier image left there."""
+    boxes, scores = np.float32([[BOX, [0, 0, 9, 9]]]), np.float32([[0.6, 0.5]])
+    return dict(zip(names, (np.int64([[1]]), boxes, scores, np.int64([[1, 2]]))))
+
+
+def ssd_rows():
+    rows = np.zeros((1, 1, 5, 7), np.float32)
+    rows[0, 0, :3] = [0, 1, 0.8, *FRACTION], [-1, 0, 0, 0, 0, 0, 0], [0, 1, 0.7, *FRACTION]
+    return {'detection_out': rows}
+
+
+FRACTIONS = [40 / 96, 32 / 64, 32 / 96, 32 / 64]
+DETR = 'boxes corners px'
+QUERIES = {
+    'labels': np.int64([[1, 0]]),
+    'boxes': np.float32([[BOX, BOX]]),
+    'scores': np.float32([[0.6, 0.001]]),
+}
+PADDLE = {'further': {'scale_factor': ((1, 2), 'f32'), 'im_shape': ((1, 2), 'f32')}}
+# Outputs, reading, score and class, and what else is stated of the file or by the user.
+HEADS = [
+    (objects(*BOX, 0.1, 0.8, 0.0, count=30), 'yolov8 corners px', 0.8, 'person', 'stated'),
+    (
+        objects(*FRACTION, 0.1, 0.8, 0.0, count=30),
+        'yolov8 corners fraction',
+        0.8,
+        'person',
+        'stated',
+    ),
+    (objects(*FRACTIONS, 0.1, 0.8, 0.0, count=30), 'yolov8 fraction', 0.8, 'person', 'stated'),
+    (objects(*CENTRE, 0.5, 0.2, 0.0, 0.8, count=30), 'yolov5 px', 0.4, 'bike', {}),
+    (yolox_rows(), 'yolox', 0.9, 'person', {}),
+    (objects(*BOX, 0.7, 2.0), 'detections px', 0.7, 'bike', 'stated'),
+    (objects(*BOX, 0.7, 2.0), 'detections px', 0.7, 'bike', {'kind': 'u8', 'by_planes': False}),
+    (objects(2.0, 0.7, *BOX), 'detections label-first px', 0.7, 'bike', 'stated'),
+    (objects(0.0, *BOX, 2.0, 0.7), 'detections image-first px', 0.7, 'bike', 'stated'),
+    (objects(*CENTRE, 0.7, 2.0), 'detections centres px', 0.7, 'bike', 'stated'),
+    (
+        {'result': rows_with([1.0, 0.7, *BOX], 20), 'count': np.int64([20])},
+        'detections label-first px',
+        0.7,
+        'person',
+        {'stated': 'detections label-first', **PADDLE},
+    ),
+    *(
+        (QUERIES, DETR, 0.6, 'person', {'further': {name: (shape, kind)}})
+        for name, shape, kind in (
+            ('orig_target_sizes', (1, 2), 'i64'),
+            ('pixel_mask', (1, *SIZE), 'i64'),
+            ('pixel_mask', (1, *SIZE), 'f32'),
+        )
+    ),
+    (counted('num_dets', 'det_boxes', 'det_scores', 'det_classes'), DETR, 0.6, 'person', {}),
+    (counted('num_detections', 'boxes', 'scores', 'classes'), DETR, 0.6, 'person', {}),
+    (
+        counted('num_predictions', 'pred_boxes', 'pred_scores', 'pred_classes'),
+        DETR,
+        0.6,
+        'person',
+        {},
+    ),
+    (
+        {'boxes': np.float32([[*BOX, 0.7], [0, 0, 1, 1, 0.0]]), 'labels': np.int64([2, 0])},
+        DETR,
+        0.7,
+        'bike',
+        {},
+    ),
+    (ssd_rows(), 'ssd', 0.8, 'car', {'classes': (None, 'car', 'person')}),
+]
+
+
+@pytest.mark.parametrize(('outputs', 'reading', 'score', 'label', 'options'), HEADS)
+def test_the_box_of_each_head_is_the_one_worked_out(
+    tmp_path, outputs, reading, score, label, options
+):
+    options = {'stated': reading} if options == 'stated' else options
+    assert found(tmp_path, outputs, **options) == one(reading, score, label)
+
+
 @pytest.mark.parametrize('transposed', [False, True])
 def test_yolov8(tmp_path, transposed):
     rows = rows_with([*CENTRE, 0.1, 0.8, 0.0], 30)
     rows[1] = [41.0, 32.0, 32.0, 32.0, 0.0, 0.6, 0.0]  # the same object, suppressed
     values = rows[None] if transposed else rows.T[None]
-    expected = ('yolov8 px', approx([BOX]), [pytest.approx(0.8)], ['person'])
+    expected = one('yolov8 px', 0.8, 'person')
     assert found(tmp_path, {'output0': values}) == expected
-
-
-@pytest.mark.parametrize(
-    ('box', 'name'),
-    [
-        (BOX, 'yolov8 corners px'),
-        (FRACTION, 'yolov8 corners fraction'),
-        ([40 / 96, 32 / 64, 32 / 96, 32 / 64], 'yolov8 fraction'),
-    ],
-)
-def test_boxes_of_yolov8_in_other_forms(tmp_path, box, name):
-    rows = rows_with([*box, 0.1, 0.8, 0.0], 30)
-    read = found(tmp_path, {'output': rows[None]}, stated=name)
-    assert read == (name, approx([BOX]), [pytest.approx(0.8)], ['person'])
-
-
-def test_yolov5(tmp_path):
-    rows = rows_with([*CENTRE, 0.5, 0.2, 0.0, 0.8], 30)
-    expected = ('yolov5 px', approx([BOX]), [pytest.approx(0.4)], ['bike'])
-    assert found(tmp_path, {'output': rows[None]}) == expected
-
-
-def test_yolox_is_decoded_from_its_grid(tmp_path):
-    cells = 8 * 12 + 4 * 6 + 2 * 3  # strides 8, 16 and 32 of 64 x 96 px
-    rows = np.zeros((cells, 5 + 3), np.float32)
-    # In row 2, column 2 of stride 16: (0.5 + 2) * 16 = 40 and (0 + 2) * 16 = 32 px; exp(log 2) * 16 = 32 px.
-    rows[8 * 12 + 2 * 6 + 2] = [0.5, 0.0, math.log(2), math.log(2), 0.9, 0.0, 1.0, 0.0]
-    expected = ('yolox', approx([BOX]), [pytest.approx(0.9)], ['person'])
-    assert found(tmp_path, {'output': rows[None]}) == expected
 
 
 def test_yolov5_before_its_decoding(tmp_path):
@@ -111,62 +179,6 @@ def test_an_object_found_as_two_classes_that_share_a_name_is_one(tmp_path):
     assert read == expected
 
 
-@pytest.mark.parametrize(
-    ('columns', 'name'),
-    [
-        ([*BOX, 0.7, 2.0], 'detections px'),
-        ([2.0, 0.7, *BOX], 'detections label-first px'),
-        ([0.0, *BOX, 2.0, 0.7], 'detections image-first px'),
-        ([*CENTRE, 0.7, 2.0], 'detections centres px'),
-    ],
-)
-def test_rows_of_objects(tmp_path, columns, name):
-    read = found(tmp_path, {'output0': rows_with(columns, 20)[None]}, stated=name)
-    assert read == (name, approx([BOX]), [pytest.approx(0.7)], ['bike'])
-
-
-def test_detr_with_the_size_of_the_image_as_an_input(tmp_path):
-    read = found(
-        tmp_path,
-        {
-            'labels': np.int64([[1, 0]]),
-            'boxes': np.float32([[BOX, BOX]]),
-            'scores': np.float32([[0.6, 0.001]]),
-        },
-        further={'orig_target_sizes': ((1, 2), 'i64')},
-    )
-    assert read == ('boxes corners px', approx([BOX]), [pytest.approx(0.6)], ['person'])
-
-
-@pytest.mark.parametrize('kind', ['i64', 'f32'])
-def test_detr_with_a_mask_of_pixels(tmp_path, kind):
-    read = found(
-        tmp_path,
-        {'labels': np.int64([[1]]), 'boxes': np.float32([[BOX]]), 'scores': np.float32([[0.6]])},
-        further={'pixel_mask': ((1, *SIZE), kind)},
-    )
-    assert read == ('boxes corners px', approx([BOX]), [pytest.approx(0.6)], ['person'])
-
-
-@pytest.mark.parametrize(
-    'names',
-    [
-        ('num_dets', 'det_boxes', 'det_scores', 'det_classes'),
-        ('num_detections', 'boxes', 'scores', 'classes'),
-        ('num_predictions', 'pred_boxes', 'pred_scores', 'pred_classes'),
-    ],
-)
-def test_a_count_tells_how_many_rows_are_filled(tmp_path, names):
-    values = (
-        np.int64([[1]]),
-        np.float32([[BOX, [0, 0, 9, 9]]]),
-        np.float32([[0.6, 0.5]]),  # the second is what an earlier image left there
-        np.int64([[1, 2]]),
-    )
-    expected = ('boxes corners px', approx([BOX]), [pytest.approx(0.6)], ['person'])
-    assert found(tmp_path, dict(zip(names, values))) == expected
-
-
 @pytest.mark.parametrize('before_suppression', [False, True])
 def test_boxes_of_tensorflow_are_fractions_with_rows_first(tmp_path, before_suppression):
     left, top, right, bottom = FRACTION
@@ -179,7 +191,7 @@ def test_boxes_of_tensorflow_are_fractions_with_rows_first(tmp_path, before_supp
     if before_suppression:
         outputs['raw_detection_boxes'] = np.zeros((1, 20, 4), np.float32)
         outputs['raw_detection_scores'] = np.zeros((1, 20, 4), np.float32)
-    expected = ('boxes rows-first fraction', approx([BOX]), [pytest.approx(0.7)], ['bike'])
+    expected = one('boxes rows-first fraction', 0.7, 'bike')
     assert found(tmp_path, outputs, kind='u8', by_planes=False) == expected
 
 
@@ -235,33 +247,6 @@ def test_distributions_of_nanodet(tmp_path, joined):
     )
 
 
-def test_detection_output_of_ssd_ends_at_a_negative_image(tmp_path):
-    rows = np.zeros((1, 1, 5, 7), np.float32)
-    rows[0, 0, 0] = [0, 1, 0.8, *FRACTION]
-    rows[0, 0, 1] = [-1, 0, 0, 0, 0, 0, 0]
-    rows[0, 0, 2] = [0, 1, 0.7, *FRACTION]
-    read = found(tmp_path, {'detection_out': rows}, classes=(None, 'car', 'person'))
-    assert read == ('ssd', approx([BOX]), [pytest.approx(0.8)], ['car'])
-
-
-def test_boxes_with_a_score_and_labels(tmp_path):
-    read = found(
-        tmp_path,
-        {'boxes': np.float32([[*BOX, 0.7], [0, 0, 1, 1, 0.0]]), 'labels': np.int64([2, 0])},
-    )
-    assert read == ('boxes corners px', approx([BOX]), [pytest.approx(0.7)], ['bike'])
-
-
-def test_paddle_detection_tells_the_scale_of_the_image(tmp_path):
-    read = found(
-        tmp_path,
-        {'result': rows_with([1.0, 0.7, *BOX], 20), 'count': np.int64([20])},
-        further={'scale_factor': ((1, 2), 'f32'), 'im_shape': ((1, 2), 'f32')},
-        stated='detections label-first',
-    )
-    assert read == ('detections label-first px', approx([BOX]), [pytest.approx(0.7)], ['person'])
-
-
 def test_fastestdet_has_one_map(tmp_path):
     values = np.zeros((1, 8, 8, 12), np.float32)
     # Row 4 and column 5 of 8 x 12 cells: the centre is at 5 / 12 and 4 / 8, the sizes are sigmoids.
@@ -271,12 +256,6 @@ def test_fastestdet_has_one_map(tmp_path):
     assert (name, labels) == ('cells', ['person'])
     assert boxes == approx([BOX])
     assert scores == [pytest.approx(1.0)]
-
-
-def test_pixels_of_8_bit_and_channels_at_the_end(tmp_path):
-    rows = rows_with([*BOX, 0.7, 2.0], 20)
-    read = found(tmp_path, {'output0': rows[None]}, kind='u8', by_planes=False)
-    assert read[0] == 'detections px' and read[1] == approx([BOX])
 
 
 def test_nan_is_an_error_and_no_empty_road(tmp_path):

@@ -9,7 +9,6 @@ from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE, InventedNetwork
 
 from deadline_perception.core.detections import Classification
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
 from deadline_perception.networks.fixed_path import FixedPathNetwork
@@ -96,14 +95,6 @@ def test_the_model_is_decided_first_and_its_own_operators_as_they_come(models):
     assert run._inner.keys == ['focus@zfar', 'look@zfar-n4', 'name']
     with pytest.raises(ValueError, match='expected it to have finished'):
         models.start(IMAGE, space.largest).result()
-
-
-def test_frames_of_several_models_fork_from_one(models):
-    paths = random.Random(0).sample(list(models.path_space), 8)
-    found = dict(detect_on_paths(models, IMAGE, paths))
-    assert {str(path): result.labels.tolist() for path, result in found.items()} == {
-        str(path): [0 if str(path) == 'msmall' else 1] for path in paths
-    }
 
 
 def test_the_decision_of_paths_chooses_among_models(models):

@@ -167,7 +167,7 @@ def test_forms_of_input_that_are_none_are_refused(values, said):
         InputForm(**values)
 
 
-@pytest.mark.parametrize('classes', [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize('classes', [1, 4])
 def test_an_idle_column_of_a_sigmoid_is_no_background(tmp_path, classes):
     """RF-DETR on classes of one's own: a softmax would make each of the 300 an object."""
     chance = np.random.default_rng(1)

@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from simulation import simulate
 
 from deadline_perception.extras.several_networks.scheduling.demand_table import DemandTable
 from deadline_perception.extras.several_networks.scheduling.feasibility import (
@@ -81,7 +80,7 @@ def smallest_sets():
 
 def sets_of_three():
     rng = np.random.default_rng(1)
-    for _ in range(120):
+    for _ in range(60):
         periods = sorted(rng.integers(2, 6, 3).tolist())
         times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
         yield times, periods, times, periods
@@ -89,7 +88,7 @@ def sets_of_three():
 
 def preempted_pairs():
     """Pairs of every period up to 6, with every execution time, segment and deadline of the longer one."""
-    for periods in itertools.product(range(2, 7, 2), range(3, 8)):
+    for periods in itertools.product((2, 5), (3, 6)):
         for time in range(1, periods[0]):
             for other in range(1, periods[1] + 1):
                 for segment, due in itertools.product(
@@ -100,7 +99,7 @@ def preempted_pairs():
 
 def preempted_sets_of_three():
     rng = np.random.default_rng(2)
-    for _ in range(150):
+    for _ in range(80):
         periods = rng.integers(2, 7, 3).tolist()
         times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
         segments = [int(rng.integers(1, time + 1)) for time in times]
@@ -121,7 +120,7 @@ def test_agrees_with_every_release_pattern(sets):
             segments,
             deadlines,
         )
-    assert 15 < sum(verdicts) < len(verdicts) - 15
+    assert 8 < sum(verdicts) < len(verdicts) - 8
 
 
 def test_segments_make_schedulable_what_whole_jobs_are_not():
@@ -135,7 +134,7 @@ def test_segments_make_schedulable_what_whole_jobs_are_not():
 def test_more_may_be_due_beyond_the_longest_deadline_than_fits():
     # At a utilisation of 0.99, by brute force the first length that does not fit lies beyond all deadlines.
     rng, beyond = np.random.default_rng(7), 0
-    for _ in range(4000):
+    for _ in range(2000):
         periods = rng.integers(2, 12, 3).tolist()
         times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
         deadlines = [int(rng.integers(time, period + 1)) for time, period in zip(times, periods)]
@@ -154,29 +153,13 @@ def test_more_may_be_due_beyond_the_longest_deadline_than_fits():
         assert fails == (length is not None), (times, periods, deadlines)
         assert length is None or demand(length) > length >= max(deadlines)
         beyond += fails and all(demand(at) <= at for at in range(max(deadlines)))
-    assert beyond > 50
+    assert beyond > 20
 
 
 def made_up(rng, largest=30):
     count = int(rng.integers(2, 6))
     periods = rng.integers(2, largest, count).tolist()
     return [max(1, int(period * rng.uniform(0.05, 1.6 / count))) for period in periods], periods
-
-
-def test_schedulable_sets_never_miss_in_simulation():
-    rng, jobs_run = np.random.default_rng(4), 0
-    while jobs_run < 100_000:
-        times, periods = made_up(rng, 60)
-        if not analyse(times, periods).schedulable:
-            continue
-        for offsets in ([0] * len(periods), [int(rng.integers(0, period)) for period in periods]):
-            jobs = simulate(
-                [np.arange(first, 20_000, period) for period, first in zip(periods, offsets)],
-                times,
-                periods,
-            )
-            assert not jobs.missed.any()
-            jobs_run += len(jobs)
 
 
 def test_hand_computed_slack():

@@ -45,12 +45,12 @@ def released(last, pending, periods, now, rng, chance):
             pending[task] = now
 
 
-@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('seed', range(2))
 def test_jobs_that_take_all_that_is_left_and_are_preempted_between_segments_never_miss(seed):
     """EDF of jobs that mostly end early, each of which may take what it is told at every turn; in whole numbers."""
     rng = np.random.default_rng(seed)
     checked = longer = preempted = 0
-    while checked < 1500:
+    while checked < 1000:
         count = int(rng.integers(2, 5))
         periods = rng.integers(6, 50, count).tolist()
         times = [max(1, int(period * rng.uniform(0.1, 1.4 / count))) for period in periods]
