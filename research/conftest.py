@@ -1,7 +1,5 @@
 """What tests of several papers' commands use."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import ModuleType
 

@@ -1,7 +1,5 @@
 """What the experiments on levels of contention make of their measurements; here with runs made up by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

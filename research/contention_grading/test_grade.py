@@ -1,7 +1,5 @@
 """The command `grade` as a process: a real small network beside a real program and real units, and wrong arguments."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The impact profiler beside real units: a real network waits for them, and they are gone afterwards."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Densities whose modes are known give those levels; what cannot be graded is said."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """What model_selection.py makes of recorded delays, with delays made up by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Predictors of delays, by hand and on generated traces; a wrong one costs the bound its tightness, not its promise."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Latency of any convolution from measured ones."""
 
-from __future__ import annotations
-
 import random
 
 from convolution_model import Split, fit_convolution_model

@@ -1,7 +1,5 @@
 """Operations and bytes of convolutions against counts made by hand."""
 
-from __future__ import annotations
-
 from layers import ConvolutionShape
 
 

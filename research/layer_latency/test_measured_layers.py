@@ -1,7 +1,5 @@
 """Measured layers survive a restart, and are refused for another device."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Steps and levels over one dimension of a layer, found in a sweep and bounded by four measurements."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The script `sweep.py`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Sweeps predicted from four of their values."""
 
-from __future__ import annotations
-
 import pytest
 from layer_sweep import Sweep
 from layers import ConvolutionShape

@@ -1,7 +1,5 @@
 """Operations and bytes against counts made by hand."""
 
-from __future__ import annotations
-
 from group_norm import GroupNormShape
 
 

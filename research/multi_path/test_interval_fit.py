@@ -1,7 +1,5 @@
 """What the constrained regression promises: it covers what was measured, and is tight where the model is right."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

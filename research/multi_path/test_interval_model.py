@@ -1,7 +1,5 @@
 """The interval analysis against sums made by hand from the paper's equations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Layers run as their shapes say, and visits tell interruptions from contention."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Times of all segments from those of some."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """The command `soup.py` on weights files of small networks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the simulated task sets compute, on a few numbers."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The command as a process, on tasks of invented networks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """The simulator against hand-computed schedules."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from simulation import simulate

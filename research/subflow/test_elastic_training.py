@@ -1,7 +1,5 @@
 """Gradients of active neurons alone, and iterations that keep a budget on a simulated clock."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

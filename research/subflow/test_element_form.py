@@ -1,7 +1,5 @@
 """Sub-convolution and sub-multiplication against the masked dense layer, values and gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from element_form import (

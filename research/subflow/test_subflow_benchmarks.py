@@ -1,7 +1,5 @@
 """What the benchmarks of sub-networks make of their measurements; here with values made up by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,11 +1,7 @@
 """The command tune as a user calls it: on weights that learn, on weights that do not, and ended early."""
 
-from __future__ import annotations
-
-import os
+import itertools
 import signal
-import threading
-import time
 from pathlib import Path
 
 import made_up_elastic
@@ -21,6 +17,7 @@ from deadline_perception.extras.elastic.network import ElasticNetwork
 from deadline_perception.extras.elastic.source import CALLABLES, NetworkSource
 from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.elastic_data import read_data, score_paths
+from deadline_perception.tools.support.stop_request import StopRequest
 
 CLASSES = ('bright', 'dark')
 
@@ -55,12 +52,31 @@ def tune(weights, data, monkeypatch):
     )
 
 
+@pytest.fixture
+def ends(monkeypatch):
+    """Ends the training after 300 iterations, however long they take: as time does, or by Ctrl-C."""
+
+    def after(by_signal=False):
+        asked, ask = itertools.count(), StopRequest.__call__
+
+        def is_over(stop):
+            over = next(asked) == 300
+            if over and by_signal:
+                signal.raise_signal(signal.SIGINT)
+            return ask(stop) if by_signal else over
+
+        monkeypatch.setattr(StopRequest, '__call__', is_over)
+
+    return after
+
+
 def test_weights_that_are_better_afterwards_replace_those_before_with_their_scores(
-    tune, weights, data, capsys
+    tune, weights, data, ends, capsys
 ):
+    ends()
     before, network = weights.read_bytes(), load_elastic(weights)
     untrained = score_paths(network, read_data(str(data), False, (8, 8)), list(network.path_space))
-    assert tune('--budget-ms', '60000', '--minutes', '0.03', '--learning-rate', '0.01') == 0
+    assert tune('--budget-ms', '60000', '--learning-rate', '0.01') == 0
     said = capsys.readouterr().out
     assert weights.read_bytes() != before
     assert f'wrote {weights}' in said
@@ -79,21 +95,11 @@ def test_weights_that_are_no_better_are_not_written(tune, weights, capsys, tmp_p
 
 
 def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(
-    tune, weights, capsys, tmp_path
+    tune, weights, ends, capsys, tmp_path
 ):
     before, out = weights.read_bytes(), tmp_path / 'new.safetensors'
-
-    def interrupt() -> None:
-        while signal.getsignal(signal.SIGINT) is usual:
-            time.sleep(0.02)
-        time.sleep(1.0)  # of training
-        os.kill(os.getpid(), signal.SIGINT)
-
-    usual = signal.getsignal(signal.SIGINT)
-    threading.Thread(target=interrupt, daemon=True).start()
-    status = tune(
-        '--budget-ms', '60000', '--minutes', '0.5', '--learning-rate', '0.02', '--out', str(out)
-    )
+    ends(by_signal=True)
+    status = tune('--budget-ms', '60000', '--learning-rate', '0.02', '--out', str(out))
     assert status == 128 + signal.SIGINT, capsys.readouterr()
     assert load_elastic(out).class_names == CLASSES and weights.read_bytes() == before
 

@@ -1,7 +1,5 @@
 """Every script in examples/ does what it says, on networks that take no time; one runs as users run it."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json

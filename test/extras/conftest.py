@@ -1,7 +1,5 @@
 """Recordings that several tests ask, and images that fit them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter, write_drive
 
 from deadline_perception.core import records
+from deadline_perception.extras.report import charts
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.recording import Recording
 
@@ -56,3 +55,10 @@ def images() -> Callable[..., records.Sequence]:
         return records.Sequence('plain', NAMES, tuple(frames))
 
     return make
+
+
+@pytest.fixture
+def no_charts(monkeypatch):
+    """Pages without charts, which take a second to draw and have tests of their own."""
+    for name in ('timeline', 'lanes', 'phases', 'bound_histogram'):
+        monkeypatch.setattr(charts, name, lambda *_: '')

@@ -1,7 +1,5 @@
 """The command `deadline-perception adopt` on real exports with random weights."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The command `deadline-perception`, called as a person calls it."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

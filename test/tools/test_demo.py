@@ -1,7 +1,5 @@
 """The command `deadline-perception demo`: what it plays, and what it says when it cannot."""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

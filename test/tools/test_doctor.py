@@ -1,7 +1,5 @@
 """The command `deadline-perception doctor`."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The command elastic as a user calls it: a network with its weights, made elastic."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

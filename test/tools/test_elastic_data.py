@@ -1,7 +1,5 @@
 """What elastic and tune learn from and score with: folders of classes, objects cut out, annotated images; tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """The command `deadline-perception evaluate` on a small annotated set and a network with random weights."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

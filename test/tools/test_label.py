@@ -1,7 +1,5 @@
 """The command `deadline-perception label` on real files with an exported detector of random weights."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

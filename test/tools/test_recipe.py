@@ -1,7 +1,5 @@
 """What weights keep of the runs that made them; the commands that write it are tested in test_train and test_soup."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command `deadline-perception report`: once as a user runs it, and in this process for what it says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command as a user runs it, on two images; then profile and evaluation of what it wrote."""
 
-from __future__ import annotations
-
 import json
 
 import cv2

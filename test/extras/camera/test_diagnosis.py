@@ -1,7 +1,5 @@
 """What is said of a topic by what was seen of it; each fault is staged over the middleware in test/nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Small data sets in their exact folder and file formats."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

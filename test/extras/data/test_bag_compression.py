@@ -1,7 +1,5 @@
 """Chunks that claim to be small and are not, and those that claim to be larger than any recorder makes them."""
 
-from __future__ import annotations
-
 import subprocess
 
 import lz4.frame

@@ -1,7 +1,5 @@
 """Bags whole, cut off and damaged, as files of real recorders."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile
@@ -321,7 +319,7 @@ def drives(tmp_path_factory):
 
 @pytest.mark.slow
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seed=st.integers(0, 2**32 - 1), number=st.integers(0, 2))
 @example(seed=100_000_000, number=1)  # the definition of BoundingBox2D loses a field

@@ -1,7 +1,5 @@
 """Small bags that would become gigabytes, millions of records, or endless work of SQLite or of a parser."""
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 from contextlib import closing

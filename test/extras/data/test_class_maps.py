@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from deadline_perception.extras.data import bdd100k, cityscapes, kitti

@@ -1,7 +1,5 @@
 """Files that were not finished: what of them is read, byte for byte, by the readers of mcap and SQLite themselves."""
 
-from __future__ import annotations
-
 import io
 import sqlite3
 from contextlib import closing

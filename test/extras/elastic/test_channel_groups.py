@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from deadline_perception.extras.elastic.channel_groups import (
     ChannelGroup,
     Layout,

@@ -1,7 +1,5 @@
 """Elastic networks on disk: a round trip, and files that are refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

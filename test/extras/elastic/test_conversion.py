@@ -1,7 +1,5 @@
 """torchvision's networks become elastic, and what cannot is refused by the name of its layer."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from element_form import MaskedNetwork

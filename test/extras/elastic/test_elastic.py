@@ -1,8 +1,6 @@
 """The prefix form of a sub-network against the masked network that SubFlow defines, and what an elastic network
 promises."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from element_form import MaskedNetwork

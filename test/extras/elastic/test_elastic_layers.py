@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """An elastic network is a network of the package: profile, forecast, frontier and report serve it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Average precision on cases that can be worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 from made_up_labels import found, known
 

@@ -1,7 +1,5 @@
 """Paths are measured on annotated images, and the sample of paths covers every operator."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Resampled average precision equals that of images really repeated."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

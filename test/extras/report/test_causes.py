@@ -1,51 +1,34 @@
 """Every late frame gets the cause that its own numbers show."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadline_perception.extras.report.causes import Cause, worst_frames
 
 ORDINARY = 9
+HELD_UP = {
+    **{'path': '', 'outcome': 1, 'feasible': False, 'deadline_met': False},
+    **{'bound_ms': float('nan'), 'network_ms': 0.0, 'total_ms': 100.0},
+}
+SLOW = {'network_ms': 120.0, 'total_ms': 130.0, 'bound_ms': 90.0}
+LATE = {'total_ms': 150.0, 'network_ms': 50.0}
 
 
 @pytest.mark.parametrize(
     ('fields', 'cause', 'words'),
     [
+        (HELD_UP, Cause.HELD_UP, 'waited 95 ms for the frame before, until its deadline'),
+        (SLOW, Cause.BOUND_EXCEEDED, 'took 120 ms, 30 ms beyond its bound, most of it in conv'),
         (
-            {
-                'path': '',
-                'outcome': 1,
-                'feasible': False,
-                'bound_ms': float('nan'),
-                'network_ms': 0.0,
-                'total_ms': 100.0,
-                'deadline_met': False,
-            },
-            Cause.HELD_UP,
-            'waited 95 ms for the frame before, until its deadline',
-        ),
-        (
-            {'network_ms': 120.0, 'total_ms': 130.0, 'bound_ms': 90.0},
+            {**SLOW, 'decision': {'slowdown': 1.8}},
             Cause.BOUND_EXCEEDED,
-            'took 120 ms, 30 ms beyond its bound, most of it in conv',
+            'while other work slowed everything down 1.8-fold.',
         ),
         (
-            {
-                'feasible': False,
-                'total_ms': 150.0,
-                'network_ms': 50.0,
-                'age_ms': 90.0,
-                'queue_ms': 5.0,
-            },
+            {**LATE, 'feasible': False, 'age_ms': 90.0, 'queue_ms': 5.0},
             Cause.ARRIVED_LATE,
             'spent 90 ms on its way from the camera, and even the cheapest',
         ),
-        (
-            {'total_ms': 150.0, 'network_ms': 50.0, 'queue_ms': 95.0},
-            Cause.ARRIVED_LATE,
-            'spent 95 ms waiting',
-        ),
+        ({**LATE, 'queue_ms': 95.0}, Cause.ARRIVED_LATE, 'spent 95 ms waiting'),
         (
             {'total_ms': 99.0, 'outcome': 1, 'queue_ms': 5.0},
             Cause.COASTED,
@@ -55,16 +38,6 @@ ORDINARY = 9
             {'total_ms': 140.0, 'queue_ms': 5.0, 'publish_ms': 81.0, 'overhead_ms': 86.0},
             Cause.OVERHEAD,
             '86 ms went outside it, most of them publishing',
-        ),
-        (
-            {
-                'decision': {'slowdown': 1.8},
-                'network_ms': 120.0,
-                'total_ms': 130.0,
-                'bound_ms': 90.0,
-            },
-            Cause.BOUND_EXCEEDED,
-            'while other work slowed everything down 1.8-fold.',
         ),
     ],
 )

@@ -1,7 +1,5 @@
 """The charts are well-formed SVG in the page's colours, for usual and for odd runs."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
 
 import pytest

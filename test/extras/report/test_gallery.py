@@ -1,7 +1,5 @@
 """Pictures belong to their frames, are spread over the run and show misses."""
 
-from __future__ import annotations
-
 import base64
 from dataclasses import replace
 

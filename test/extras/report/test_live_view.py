@@ -1,7 +1,5 @@
 """The live view serves a page and its data; what it says of a frame is checked without the SDK."""
 
-from __future__ import annotations
-
 import math
 import socket
 import sys

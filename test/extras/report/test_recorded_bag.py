@@ -1,7 +1,5 @@
 """Recordings are read from real bags, whatever their namespace and storage."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -105,7 +103,7 @@ def test_keeps_classes_that_are_not_its_own(tmp_path):
     assert recording.class_names[recording.frames[0].detections.labels[0]] == 'tram'
 
 
-def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(tmp_path):
+def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(tmp_path, no_charts):
     with RunWriter(tmp_path / 'run') as run:
         run.label_info(START_NS, ('vehicle', 'tram'))
         run.boxes(
@@ -127,7 +125,7 @@ def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(tmp_p
     )
 
 
-def test_objects_under_the_names_of_a_data_set_are_scored_by_its_map(tmp_path):
+def test_objects_under_the_names_of_a_data_set_are_scored_by_its_map(tmp_path, no_charts):
     with RunWriter(tmp_path / 'run') as run:
         run.label_info(START_NS, ('vehicle', 'person'))
         run.boxes('/ground_truth', START_NS, [(BOX, 'car', 1.0), (BOX, 'traffic light', 1.0)])
@@ -142,7 +140,9 @@ def test_objects_under_the_names_of_a_data_set_are_scored_by_its_map(tmp_path):
     assert 'car as vehicle' in page and 'by the map' in page
 
 
-def test_known_objects_of_no_class_of_the_network_are_not_called_no_ground_truth(tmp_path):
+def test_known_objects_of_no_class_of_the_network_are_not_called_no_ground_truth(
+    tmp_path, no_charts
+):
     with RunWriter(tmp_path / 'run') as run:
         run.label_info(START_NS, ('vehicle',))
         run.boxes('/ground_truth', START_NS, [(BOX, 'horse', 1.0), (BOX, 'horse', 1.0)])
@@ -177,7 +177,7 @@ def runs(tmp_path_factory):
 
 
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seed=st.integers(0, 2**32 - 1), number=st.integers(0, 1))
 @example(seed=8, number=0)  # the definition of PathDecision loses a field

@@ -1,7 +1,5 @@
 """Records of a run answer what the report asks them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

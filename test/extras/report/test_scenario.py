@@ -1,7 +1,5 @@
 """Sequences are cut and get a speed, and say so."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies

@@ -1,7 +1,5 @@
 """What a follower of the detections had at each deadline, and the figures that programs read."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The report of several networks, from a bag as the nodes record it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

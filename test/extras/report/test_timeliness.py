@@ -1,7 +1,5 @@
 """Frame accounting, misses and quantiles of runs that can be counted by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Tasks of invented networks and of a made-up detector: levels, bounds, options, and what jobs teach."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

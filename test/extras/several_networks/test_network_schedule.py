@@ -1,8 +1,6 @@
 """Schedules of tasks whose times are given: what is selected, how long it holds, and what is said where nothing
 fits."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,8 +1,6 @@
 """The scheduler with real, tiny networks: order, levels, aborts, failures and hangs; times are only ever compared
 loosely."""
 
-from __future__ import annotations
-
 import threading
 import time
 from types import SimpleNamespace

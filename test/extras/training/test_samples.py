@@ -252,19 +252,11 @@ def test_sequences_that_do_not_fit_are_refused(shapes):
 
 def test_samples_say_which_classes_their_source_names(shapes):
     """Labels follow the names; a mosaic is made of images of sources that name the same classes."""
-    bars = Sequence(
-        'bars',
-        ('bar',),
-        tuple(
-            replace(
-                frame,
-                ground_truth=GroundTruth(
-                    frame.ground_truth.boxes_xyxy_px[1:], np.zeros(1, int), np.zeros(1, bool)
-                ),
-            )
-            for frame in shapes.frames
-        ),
-    )
+    known = [
+        GroundTruth(frame.ground_truth.boxes_xyxy_px[1:], [0], [False]) for frame in shapes.frames
+    ]
+    frames = (replace(one, ground_truth=marked) for one, marked in zip(shapes.frames, known))
+    bars = Sequence('bars', ('bar',), tuple(frames))
     source = SampleSource([bars, shapes], [0.5, 0.5], (64, 96))
     assert source.class_names == ('bar', 'square')
     seen = set()
@@ -276,15 +268,9 @@ def test_samples_say_which_classes_their_source_names(shapes):
             seen.add(tuple(sample.named))
             assert sample.named[sample.ground_truth.labels].all()
     assert seen == {(True, True), (True, False)}
-    assert (
-        source.digest
-        != SampleSource(
-            [replace(bars, class_names=('bar', 'square')), shapes],
-            [0.5, 0.5],
-            (64, 96),
-            ('bar', 'square'),
-        ).digest
-    )
+    names = ('bar', 'square')
+    both = SampleSource([replace(bars, class_names=names), shapes], [0.5, 0.5], (64, 96), names)
+    assert source.digest != both.digest
 
 
 def _files(folder, count=20):

@@ -1,7 +1,5 @@
 """A training run on disk, by the smallest run there is: one layer on made-up rows."""
 
-from __future__ import annotations
-
 import json
 import resource
 import signal

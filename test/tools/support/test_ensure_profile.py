@@ -1,7 +1,5 @@
 """A valid profile is used as it is; without one a new one is measured in a process of its own."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from dataclasses import replace

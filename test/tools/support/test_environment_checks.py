@@ -1,7 +1,5 @@
 """What is concluded from what a machine has; every missing thing comes with a way to get it."""
 
-from __future__ import annotations
-
 import re
 from collections import namedtuple
 from pathlib import Path

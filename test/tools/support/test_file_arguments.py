@@ -1,7 +1,5 @@
 """What is said of places that nothing can be written to, and of numbers outside their ranges."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

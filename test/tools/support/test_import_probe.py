@@ -1,7 +1,5 @@
 """Imports tried in another process: what they report, and that their failures stay there."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadline_perception.tools.support import import_probe

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import argparse
 import os
 
@@ -62,24 +60,9 @@ def test_models_are_told_apart_by_their_words(tmp_path):
         small_yolo(tmp_path, name='a', classes=2),
         small_yolo(tmp_path / 'b', name='a', classes=1),
     )
-    found = read_models(
-        words(
-            first,
-            'ssd300_vgg16:w/my net.pth',
-            second,
-            'street',
-            'street:s00000-w1.00-p100-h1',
-            '--classes',
-            'car,bus',
-            '--classes',
-            '__background__,dog',
-            '--classes',
-            'cat',
-            '--input-size',
-            64,
-            96,
-        )
-    )
+    options = '--classes car,bus --classes __background__,dog --classes cat --input-size 64 96'
+    models = (first, 'ssd300_vgg16:w/my net.pth', second, 'street', 'street:s00000-w1.00-p100-h1')
+    found = read_models(words(*models, *options.split()))
     assert [(spec.name, spec.kind, spec.classes) for spec in found] == [
         ('a', 'onnx', ('car', 'bus')),
         ('my_net', 'torchvision', (None, 'dog')),

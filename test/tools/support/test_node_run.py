@@ -1,10 +1,9 @@
 """The nodes run as one child process that never outlives the command, and whose failure is told."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest
+from waiting import wait
 
 from deadline_perception.tools.support import node_run
 from deadline_perception.tools.support.node_run import NodeRunError, run_nodes
@@ -60,9 +59,14 @@ def test_a_failure_names_the_log_and_shows_its_end(start_up, tmp_path):
 
 def test_nodes_that_hang_are_asked_to_end(start_up, tmp_path):
     start_up(
-        'import signal, sys, time\ntry:\n    print("up", flush=True)\n    time.sleep(60)\n'
+        'import signal, sys, time\ntry:\n    print("up", flush=True)\n    time.sleep(600)\n'
         'except KeyboardInterrupt:\n    print("asked to end", flush=True)\n'
     )
+    log = tmp_path / 'nodes.log'
+
+    def until_up(passed_s):
+        wait(lambda: 'up' in log.read_text(), 'the nodes')
+
     with pytest.raises(NodeRunError, match='did not end within'):
-        run_nodes([], tmp_path / 'nodes.log', limit_s=4.0, tick=lambda passed_s: None)
-    assert 'asked to end' in (tmp_path / 'nodes.log').read_text()
+        run_nodes([], log, limit_s=0.1, tick=until_up)
+    assert 'asked to end' in log.read_text()

@@ -1,7 +1,5 @@
 """Processes that prepare segments, and what happens when one ends."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Every family of heads: a file of its structure, and boxes worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The real files, where they are at hand: their conventions are found on 10 dashcam images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

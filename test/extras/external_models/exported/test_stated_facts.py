@@ -1,7 +1,5 @@
 """What exported files say of themselves, as Ultralytics 8.4 and OpenVINO's Model API write it."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

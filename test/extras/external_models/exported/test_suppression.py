@@ -1,7 +1,5 @@
 """Which of overlapping boxes stay."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from deadline_perception.extras.external_models.exported.head import Objects

@@ -1,7 +1,5 @@
 """The decoding that takes the place of `TFLite_Detection_PostProcess`."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from made_up_detector import TINY
 from made_up_models import CLASSES, small_yolo, ssdlite_weights

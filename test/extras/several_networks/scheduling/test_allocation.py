@@ -1,7 +1,5 @@
 """Selections against brute force, against simulation, and what is said where none is possible."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -53,7 +51,7 @@ def brute_force(tasks):
 
 def test_exact_equals_brute_force_and_no_other_method_exceeds_it():
     rng, infeasible, unlike = np.random.default_rng(0), 0, 0
-    for _ in range(60):
+    for _ in range(30):
         tasks = made_up_tasks(rng, int(rng.integers(1, 4)), int(rng.integers(1, 7)))
         best = brute_force(tasks)
         for method in Method:
@@ -70,7 +68,7 @@ def test_exact_equals_brute_force_and_no_other_method_exceeds_it():
             else:
                 assert found.quality <= best + 1e-9
                 unlike += found.quality < best - 1e-9
-    assert infeasible > 8 and unlike > 4
+    assert infeasible > 4 and unlike > 1
 
 
 def grid(rng, longest_ms=30.0):

@@ -1,7 +1,5 @@
 """Hand-computed demand; that the table agrees with the analysis of each selection is tested in `test_feasibility`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from deadline_perception.extras.several_networks.scheduling.demand_table import (

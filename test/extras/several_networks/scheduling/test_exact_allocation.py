@@ -1,7 +1,5 @@
 """The program where rounding and rows matter; that it equals brute force is tested in `test_allocation`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

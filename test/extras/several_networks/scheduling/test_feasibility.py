@@ -1,7 +1,5 @@
 """The conditions against every release pattern of small sets, against witnesses, and against hand-computed cases."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What a job may take of the time that others left: nobody is late when it is taken."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
