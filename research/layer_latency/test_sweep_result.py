@@ -26,12 +26,8 @@ def measured(sweep: Sweep, skipped: int = 0) -> MeasuredLayers:
 
 def test_four_values_predict_the_others():
     result = evaluate_sweep(SWEEP, measured(SWEEP, skipped=20))
-    assert (result.model.depth, result.few.depth, len(result.few_values), len(result.values)) == (
-        16,
-        16,
-        4,
-        109,
-    )
+    found = (result.model.depth, result.few.depth, len(result.few_values), len(result.values))
+    assert found == (16, 16, 4, 109)
     assert result.few_error == pytest.approx(0.0, abs=1e-6)
 
 

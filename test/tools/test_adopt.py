@@ -48,10 +48,8 @@ def test_the_other_commands_take_the_set_as_they_take_weights(
 ):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     at_hand = ensure_profile(adopted.set_file, 'cpu', DEFAULT_THREADS, tmp_path)
-    assert (at_hand.file, at_hand.measured) == (
-        adopted.set_file.with_suffix('.profile.json'),
-        False,
-    )
+    expected = (adopted.set_file.with_suffix('.profile.json'), False)
+    assert (at_hand.file, at_hand.measured) == expected
     assert (
         main(
             (

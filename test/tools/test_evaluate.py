@@ -171,11 +171,8 @@ def test_paths_are_chosen_by_words_and_names_each_once(weights):
         return evaluate.chosen_paths(argparse.Namespace(paths=words), detector)
 
     assert chosen('all') == list(space)
-    assert chosen('full,cheapest,full,s100-w0.50-p10-h0') == [
-        space.largest,
-        space.smallest,
-        space.parse('s100-w0.50-p10-h0'),
-    ]
+    wanted = [space.largest, space.smallest, space.parse('s100-w0.50-p10-h0')]
+    assert chosen('full,cheapest,full,s100-w0.50-p10-h0') == wanted
     assert len(set(chosen('sample'))) == 60 and set(chosen('sample')) <= set(space)
 
 

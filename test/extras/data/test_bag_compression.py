@@ -17,10 +17,8 @@ COMPRESS = {'zstd': zstandard.compress, 'lz4': lz4.frame.compress, '': bytes}
 
 @pytest.mark.parametrize('compression', COMPRESS)
 def test_a_chunk_is_taken_apart(compression):
-    assert (
-        decompressed(COMPRESS[compression](b'messages' * 1000), compression, 8000)
-        == b'messages' * 1000
-    )
+    expected = b'messages' * 1000
+    assert decompressed(COMPRESS[compression](b'messages' * 1000), compression, 8000) == expected
 
 
 @pytest.mark.parametrize('compression', ['zstd', 'lz4'])
@@ -30,10 +28,8 @@ def test_no_more_is_taken_apart_than_was_stated(compression):
 
 
 def test_several_frames_are_one_chunk():
-    assert (
-        decompressed(zstandard.compress(b'one') + zstandard.compress(b'two'), 'zstd', 6)
-        == b'onetwo'
-    )
+    found = decompressed(zstandard.compress(b'one') + zstandard.compress(b'two'), 'zstd', 6)
+    assert found == b'onetwo'
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,8 @@ def test_ground_truth_survives(messages):
     message = messages.ground_truth(5, ground_truth, NAMES)
     assert [d.results[0].hypothesis.score for d in message.detections] == [1.0, 0.0]
     assert [d.results[0].hypothesis.class_id for d in message.detections] == ['bike', 'vehicle']
-    assert (message.detections[0].bbox.center.position.x, message.detections[0].bbox.size_y) == (
-        3.0,
-        7.0,
-    )
+    found = (message.detections[0].bbox.center.position.x, message.detections[0].bbox.size_y)
+    assert found == (3.0, 7.0)
     back = ground_truth_of(message, NAMES)
     assert back.boxes_xyxy_px.tolist() == ground_truth.boxes_xyxy_px.tolist()
     assert back.labels.tolist() == [1, 0] and back.crowd.tolist() == [False, True]

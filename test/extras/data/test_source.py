@@ -55,11 +55,8 @@ def test_tells_cityscapes(cityscapes_root):
 
 @pytest.mark.filterwarnings('ignore:.*clipped')
 def test_tells_bdd100k(bdd100k_root):
-    assert [frame.stamp_ns for frame in open_source(str(bdd100k_root), rate_hz=1).frames] == [
-        0,
-        10**9,
-        2 * 10**9,
-    ]
+    wanted = [0, 10**9, 2 * 10**9]
+    assert [frame.stamp_ns for frame in open_source(str(bdd100k_root), rate_hz=1).frames] == wanted
 
 
 def test_tells_bags_in_all_their_forms(tmp_path):

@@ -74,11 +74,8 @@ def test_frames_behind_one_that_hung_are_told_apart(recorded):
         'deadline_met': False,
     }
     figures = frame_figures(recorded({}, {}, waited, {'feasible': False}))
-    assert (figures['held_up_frames'], figures['infeasible_ratio'], figures['feasible_frames']) == (
-        1,
-        0.25,
-        2,
-    )
+    found = (figures['held_up_frames'], figures['infeasible_ratio'], figures['feasible_frames'])
+    assert found == (1, 0.25, 2)
 
 
 UNSTAMPED = {
@@ -99,11 +96,8 @@ def test_frames_of_unknown_age_are_neither_missed_nor_met(recorded):
             UNSTAMPED | {'feasible': False},
         )
     )
-    assert (
-        figures['frames_delivered'],
-        figures['frames_age_unknown'],
-        figures['deadline_misses'],
-    ) == (4, 2, 1)
+    found = (figures['frames_delivered'], figures['frames_age_unknown'], figures['deadline_misses'])
+    assert found == (4, 2, 1)
     assert (figures['deadline_miss_ratio'], figures['infeasible_ratio']) == (0.5, 0.0)
     assert (figures['feasible_frames'], figures['feasible_misses']) == (2, 1)
     alone = frame_figures(recorded(UNSTAMPED))

@@ -73,33 +73,6 @@ def _losses(network, objects, trained, target=None):
     )
 
 
-def test_images_with_and_without_objects_give_finite_losses(network):
-    space = network.path_space
-    losses, target = _losses(
-        network,
-        [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
-        TrainedPath(space.largest, (2, 1), 0.5),
-    )
-    assert set(losses) == {
-        'dense_classes',
-        'dense_boxes',
-        'centredness',
-        'classes_h2',
-        'boxes_h2',
-        'classes_h1',
-        'boxes_h1',
-    }
-    assert all(torch.isfinite(loss) for loss in losses.values()) and losses['dense_boxes'] > 0
-    own, _ = _losses(
-        network,
-        [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
-        TrainedPath(space.smallest, (0,), 0.5),
-        target,
-    )
-    # its head examines no regions
-    assert set(own) == {'dense_classes', 'dense_boxes', 'centredness'}
-
-
 def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
     """As processes share a batch: each has its images, all know the numbers of positives of all."""
     stage, path = first_stage_of(network), network.path_space.largest

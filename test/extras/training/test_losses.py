@@ -105,24 +105,6 @@ def test_gradients_reach_only_what_the_path_runs(tiny_network):
     assert first[:narrow, :narrow].abs().sum() > 0 and first[narrow:].abs().sum() == 0
 
 
-def test_losses_of_parts_add_up_to_those_of_the_batch(tiny_network):
-    network = tiny_network.train()
-    images = _images(3)
-    ground_truths = [
-        target_objects(OBJECT, [0]),
-        target_objects([[50.0, 5, 70, 60]], [1]),
-        target_objects(),
-    ]
-    space = network.path_space
-    trained = (TrainedPath(space.largest, (1, 0), 0.5), TrainedPath(space.smallest, (0,), 0.5))
-    whole, _ = _step(network, ground_truths, *trained, images=images)
-    one, _ = _step(network, ground_truths[:1], *trained, images=images[:1], batch=3)
-    others, _ = _step(network, ground_truths[1:], *trained, images=images[1:], batch=3, first=1)
-    for path in range(2):
-        for name, loss in whole[path].items():
-            torch.testing.assert_close(one[path][name] + others[path][name], loss)
-
-
 def test_teacher_that_is_distilled_learns_nothing_new(tiny_network):
     """Told only what it says itself, a path has no gradient in objectness and classes; boxes follow ground truth."""
     network = tiny_network.train()

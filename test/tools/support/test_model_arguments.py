@@ -86,11 +86,8 @@ def test_one_list_of_classes_serves_all_models_and_is_renamed(tmp_path):
 
 
 def test_a_set_names_the_classes_of_the_data_first():
-    assert classes_of_set([('cat', 'car'), ('car', 'person')], ('person', 'train', 'car')) == (
-        'person',
-        'car',
-        'cat',
-    )
+    got = classes_of_set([('cat', 'car'), ('car', 'person')], ('person', 'train', 'car'))
+    assert got == ('person', 'car', 'cat')
 
 
 @pytest.mark.parametrize(

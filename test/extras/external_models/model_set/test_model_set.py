@@ -50,11 +50,8 @@ def models():
 
 def test_paths_are_those_of_all_models(models):
     space = models.path_space
-    assert [str(path) for path in space] == [
-        'msmall',
-        *(f'mlens-{path}' for path in MAGNIFIER),
-        'mlarge',
-    ]
+    wanted = ['msmall', *(f'mlens-{path}' for path in MAGNIFIER), 'mlarge']
+    assert [str(path) for path in space] == wanted
     assert len(space) == 8 and str(space.largest) == 'mlarge' and str(space.smallest) == 'msmall'
     assert [space.parse(str(path)) for path in space] == list(space)
     assert space.keys(space.parse('msmall')) == ('model', 'small.all')

@@ -41,10 +41,8 @@ def test_finds_what_torchvisions_model_finds(weights):
         expected['scores'].sort(descending=True).values.numpy(), abs=1e-5
     )
     # A background comes before the classes.
-    assert (
-        np.bincount(found.labels, minlength=3).tolist()
-        == np.bincount(expected['labels'], minlength=4)[1:].tolist()
-    )
+    wanted = np.bincount(expected['labels'], minlength=4)[1:].tolist()
+    assert np.bincount(found.labels, minlength=3).tolist() == wanted
 
 
 def test_a_checkpoint_of_a_training_script_and_names_with_the_background_are_taken(folder, weights):
