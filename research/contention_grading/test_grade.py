@@ -11,6 +11,8 @@ from measurable_network import run_command
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope='module')
 def grade(measurable_weights):

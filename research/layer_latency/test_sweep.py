@@ -46,6 +46,7 @@ def settings(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.slow
 def test_goes_on_measures_and_predicts(tmp_path):
     facts = replace(read_device_facts(environment=process_environment(1)), threads=1)
     shapes = [

@@ -44,6 +44,7 @@ def run(folder, repository, *words):
     )
 
 
+@pytest.mark.slow
 def test_prints_a_schedule_and_draws_it(folder, repository):
     done = run(folder, repository, 'tasks.yaml', '--out', 'drawn/schedule.png')
     assert done.returncode == 0, done.stderr

@@ -19,6 +19,7 @@ from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.elastic_data import read_data, score_paths
 from deadline_perception.tools.support.stop_request import StopRequest
 
+pytestmark = pytest.mark.slow
 CLASSES = ('bright', 'dark')
 
 

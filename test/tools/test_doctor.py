@@ -46,6 +46,7 @@ def test_table_shows_every_finding_and_remedy(
         assert words in shown
 
 
+@pytest.mark.slow
 def test_tells_about_this_machine(repository: Path) -> None:
     shown = subprocess.run(
         [sys.executable, '-m', 'deadline_perception.tools.command_line', 'doctor', '--json'],

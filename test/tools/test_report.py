@@ -22,6 +22,7 @@ def drive(tmp_path_factory):
     return bag
 
 
+@pytest.mark.slow
 def test_reports_a_recording_of_a_namespaced_robot_with_its_images(drive, tmp_path):
     frames = tuple(
         Frame(str(index), index * SECOND_NS // 10, lambda: np.full((96, 160, 3), 80, np.uint8))

@@ -81,6 +81,7 @@ def test_profile_forecast_and_frontier_serve_it(network):
     )
 
 
+@pytest.mark.slow
 def test_a_detector_finds_objects():
     source = NetworkSource(
         'ssdlite320_mobilenet_v3_large', ('car', 'person'), (320, 320), (0.5,) * 3, (0.5,) * 3

@@ -46,6 +46,7 @@ def test_the_camera_moves_by_its_speed(drive):
     assert np.diff(along) == pytest.approx((speeds[1:] + speeds[:-1]) / 2 * 0.2, abs=0.02)
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None)
 @given(st.integers(0, 2**31))
 def test_boxes_lie_inside_the_image_and_hold_all_kinds_of_facts(seed):

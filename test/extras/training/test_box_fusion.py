@@ -65,7 +65,7 @@ row = st.tuples(place, place, side, side, st.integers(3, 100), st.integers(0, 2)
 detectors = st.lists(st.lists(row, max_size=8), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(detectors)
 def test_fused_boxes_lie_within_those_seen_and_their_scores_below_the_best(images):
     images = [found(*rows) for rows in images]

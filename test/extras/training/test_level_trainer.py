@@ -30,6 +30,7 @@ def trainer(source, plan=PLAN, seed=2):
     return LevelTrainer(build_classifier(CONFIG, NAMES, seed=seed), source, plan)
 
 
+@pytest.mark.slow
 def test_training_brings_the_mean_loss_of_all_levels_down_and_every_level_learns(source):
     seen = []
     one = trainer(source)

@@ -50,7 +50,7 @@ def test_a_threshold_that_is_no_score_is_refused(score):
         ScoreThreshold(score)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(st.lists(st.booleans(), max_size=60), st.integers(0, 40))
 def test_no_allowed_threshold_has_a_larger_f1(hits, missed):
     objects = sum(hits) + missed
