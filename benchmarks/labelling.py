@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from own_models import public_spec
-from parts.harness import Run, run_script, show
+from parts.harness import PUBLIC_DATA, Run, run_script, show
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import use_threads
@@ -298,12 +298,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
-            '--data': {
-                'type': Path,
-                'default': Path('../shared/data/bdd100k'),
-                'help': 'train.json and val.json',
-            },
+            **PUBLIC_DATA,
         },
         quick='few images',
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from parts.harness import Run, run_frame, run_script, show, turns
+from parts.harness import PUBLIC_DATA, Run, run_frame, run_script, show, turns
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import use_threads
@@ -330,12 +330,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
-            '--data': {
-                'type': Path,
-                'default': Path('../shared/data/bdd100k'),
-                'help': 'has train.json and val.json',
-            },
+            **PUBLIC_DATA,
             '--images': {'type': int, 'default': 500},
         },
         quick='few images',

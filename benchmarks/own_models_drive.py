@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from own_models import CLASSES, MERGED, MODELS
-from parts.harness import Run, run_command, run_script, show
+from parts.harness import PUBLIC_DATA, Run, run_command, run_script, show
 
 from deadline_perception.extras.external_models.model_set.set_file import SetFile
 
@@ -135,12 +135,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
-            '--data': {
-                'type': Path,
-                'default': Path('../shared/data/bdd100k'),
-                'help': 'has val.json',
-            },
+            **PUBLIC_DATA,
             '--set': {'type': Path, 'help': 'set of models of an earlier run'},
             '--load': {'type': int, 'default': 1, 'help': 'busy programs beside the nodes'},
             '--seconds': {'type': float, 'default': 32.0, 'help': 'of each run'},

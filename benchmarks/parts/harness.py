@@ -34,6 +34,15 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).resolve().parents[2]
+# Arguments of what is measured on public detectors and dashcam images.
+PUBLIC_DATA = {
+    '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
+    '--data': {
+        'type': Path,
+        'default': Path('../shared/data/bdd100k'),
+        'help': 'has train.json and val.json',
+    },
+}
 COMMAND = (
     sys.executable,
     '-m',
