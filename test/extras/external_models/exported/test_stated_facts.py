@@ -144,6 +144,11 @@ def test_another_task_is_refused(tmp_path):
         ('{True: "a"}', ()),
         ('{{1}}', ()),
         ('{[1]: 2}', ()),
+        ("{0: 'car', 1: 'car'}", ()),
+        ('{0: 5}', ()),
+        ("{0: '\\x1b[31m'}", ()),
+        ("__import__('os').abort()", ()),
+        ('[' * 5000, ()),
     ],
 )
 def test_names_go_by_their_numbers_and_not_by_the_order_of_the_text(tmp_path, names, read):
