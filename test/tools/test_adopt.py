@@ -83,9 +83,13 @@ def folder(tmp_path_factory):
             ['small_yolo.onnx', '--classes', 'a,b,c', '--out', 'set.json'],
             'expected a file that ends with .yaml or .yml',
         ),
-        (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that'"),
+        (['nothing_like_that', '--classes', 'a'], "'nothing_like_that', expected an exported"),
+        (['yolov8n.pt', '--classes', 'a'], 'expected an exported detector .* as ARCHITECTURE:FILE'),
         (['small_yolo.onnx', '--classes', 'a,b,c', '--keep-paths', '3'], '--keep-paths is given'),
-        (['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'], 'model small_yolo'),
+        (
+            ['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'],
+            'model small_yolo is an exported file, .*, and the device cuda, expected cpu',
+        ),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused_in_one_line(

@@ -167,6 +167,16 @@ def test_wrong_arguments_show_the_usage(
     assert 'usage: deadline-perception' in capsys.readouterr().err
 
 
+def test_says_its_version(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
+    with pytest.raises(SystemExit, match='^0$'):
+        command_line.main(['--version'])
+    said = capsys.readouterr().out.strip()
+    assert (
+        f'<version>{said.removeprefix("deadline-perception ")}</version>'
+        in (repository / 'package.xml').read_text()
+    )
+
+
 def test_a_name_that_the_terminal_cannot_show_ends_no_command(tmp_path):
     """The work was done, and the last line ended it with status 1."""
     said = 'from deadline_perception.tools.command_line import exit_status\nexit(exit_status("x", lambda: print("\u732b")))'

@@ -137,6 +137,24 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(
     assert 'names kart, tram, the weights know vehicle' in error and 'see --classes' in error
 
 
+def test_several_sources_are_scored_together_and_each_class_where_it_is_named(
+    words, annotations, tmp_path, capsys
+):
+    other, table = tmp_path / 'other.json', tmp_path / 'q.json'
+    content = json.loads(annotations.read_text())
+    content['categories'] = [{'id': 1, 'name': 'bike'}, {'id': 2, 'name': 'tram'}]
+    other.write_text(json.dumps(content))
+    assert main(words('cheapest', '--data', annotations, other)) == 0
+    written = json.loads(table.read_text())
+    assert written['images'] == 6 and ' + ' in written['dataset']
+    counts = {
+        name: row['ground_truths']
+        for name, row in next(iter(written['paths'].values()))['per_class'].items()
+    }
+    assert (counts['vehicle'], counts['bike'], counts['motorbike']) == (3, 3, 0)
+    assert 'no model finds' not in capsys.readouterr().out, 'nothing is marked as a tram'
+
+
 def test_an_evaluation_that_breaks_off_leaves_the_old_table(words, annotations, tmp_path, refusal):
     table = tmp_path / 'q.json'
     table.write_text('as it was')
@@ -189,3 +207,14 @@ def test_one_line_says_what_is_wrong(words, tmp_path, refusal, arguments, said, 
     monkeypatch.chdir(tmp_path)
     assert said in refusal(*words('full', *arguments))
     assert not (tmp_path / 'q.json').exists()
+
+
+def test_names_of_a_data_set_are_brought_to_those_of_the_weights(
+    words, annotations, tmp_path, capsys
+):
+    content = json.loads(annotations.read_text())
+    content['categories'] = [{'id': 1, 'name': 'car'}, {'id': 2, 'name': 'bicycle'}]
+    annotations.write_text(json.dumps(content))
+    assert main(words('cheapest')) == 0
+    said = ' '.join(capsys.readouterr().out.split())
+    assert 'classes brought together by the map' in said and 'car as vehicle' in said

@@ -74,6 +74,27 @@ def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(detector, tmp_
     assert [file.name for file in out.parent.iterdir()] == ['labels.json']  # no state is left
 
 
+def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
+    video = cv2.VideoWriter(
+        str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10.0, (90, 60)
+    )
+    for number in range(8):
+        video.write(noise(number))
+    video.release()
+    assert (
+        label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'labels.json')
+        == 0
+    )
+    sequence = read_coco(tmp_path / 'labels.json')
+    assert [frame.name for frame in sequence.frames] == [
+        f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)
+    ]
+    assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'bare') == 0
+    assert (tmp_path / 'bare').is_file() and (
+        tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg'
+    ).is_file()
+
+
 def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):
     bag = tmp_path / 'drive.mcap'
     write_bag(open_source(str(write_images(tmp_path / 'camera'))), bag)
@@ -179,3 +200,9 @@ def test_sources_that_mark_all_that_the_models_find_are_refused(detector, tmp_pa
     assert 'all that the models find is marked already: vehicle, person' in refusal(
         'label', source, '--model', detector, '--out', tmp_path / 'labels.json'
     )
+
+
+def test_a_coco_file_without_classes_is_labelled_as_images_are(detector, tmp_path):
+    source = annotated(tmp_path / 'data', ())
+    assert label(detector, source, '--out', tmp_path / 'labels.json') == 0
+    assert set(read_coco(tmp_path / 'labels.json').class_names) == {'vehicle', 'person'}

@@ -1,6 +1,7 @@
 """The command `deadline-perception report`: once as a user runs it, and in this process for what it says."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.summary import summarise
+from deadline_perception.tools.command_line import main
 from deadline_perception.tools.report import print_closing_table
 
 
@@ -47,6 +49,24 @@ def test_says_in_one_line_what_is_wrong_with_the_recording_and_its_folder(tmp_pa
     (tmp_path / 'out').touch()
     assert refusal('report', tmp_path / 'absent', '--out', tmp_path / 'out') == (
         f'deadline-perception report: --out is {tmp_path / "out"}, which is a file; expected a folder\n'
+    )
+
+
+def test_a_recording_that_was_cut_off_is_reported_up_to_there(tmp_path, capsys):
+    write_drive(tmp_path / 'run', frames=300)
+    file = tmp_path / 'run' / 'run.mcap'
+    with file.open('r+b') as stream:
+        stream.truncate(file.stat().st_size * 95 // 100)  # within the second of two chunks
+    assert main(['report', str(file), '--out', str(tmp_path / 'out')]) == 0
+    said = capsys.readouterr()
+    sentence = re.search(
+        'run.mcap was cut off or damaged; the [0-9]+ messages of its first [0-9.]+ s are read',
+        said.out.replace('\n', ' '),
+    )
+    assert said.err == ''
+    assert sentence and sentence[0] in (tmp_path / 'out' / 'report.html').read_text()
+    assert (
+        100 < json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_delivered'] < 300
     )
 
 

@@ -294,6 +294,26 @@ def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(
 
 
 @pytest.mark.slow
+def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(
+    words, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
+    step = train.Trainer._train_step
+
+    def step_and_spoil(trainer, *given):
+        (tmp_path / 'spoilt').write_bytes(b'no image')
+        (tmp_path / 'spoilt').replace(
+            tmp_path / '1.png'
+        )  # as a whole: another thread reads it meanwhile
+        return step(trainer, *given)
+
+    monkeypatch.setattr(train.Trainer, '_train_step', step_and_spoil)
+    with pytest.warns(UserWarning, match='image 1.png is left out, 1 so far: .* cannot be decoded'):
+        assert main(words(12)) == 0
+    assert 'left out: 1 of 3 images, which cannot be read' in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path, capsys):
     shape = replace(
         STREET, name='dense', input_size=(128, 192), scales=(1.0, 0.67), proposals=(5, 20)

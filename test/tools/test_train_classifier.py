@@ -66,6 +66,22 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
     assert cv2.imread(str(weights.parent / 'state.png')) is not None
 
 
+def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(
+    weights, annotations, tmp_path
+):
+    words = (
+        f'network train-classifier --data {annotations} --steps 1 --batch 2 --seed 7 '
+        f'--learning-rate 1e-9 --start {weights} --state {tmp_path}/state.safetensors '
+        f'--out {tmp_path}/next.safetensors'
+    ).split()
+    assert main(words) == 0
+    assert json.loads(read_recipe(tmp_path / 'next.safetensors'))['start'] == json.loads(
+        read_recipe(weights)
+    )
+    before, after = load_classifier(weights), load_classifier(tmp_path / 'next.safetensors')
+    torch.testing.assert_close(after.head.weight, before.head.weight, atol=1e-3, rtol=1e-3)
+
+
 def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(
     weights, annotations, tmp_path, capsys
 ):
@@ -102,7 +118,7 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(
     ('words', 'match'),
     [
         (['--seed', '1000'], '--seed is 1000, expected 0 to 999'),
-        (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--out is a.safetensors'),
+        (['--start', 'a.safetensors', '--out', 'a.safetensors'], 'as another file of this command'),
         (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist'),
     ],
 )

@@ -337,6 +337,15 @@ def test_a_database_is_found_whatever_its_name_means_in_a_uri(tmp_path, name):
     assert read(beside) == ['0', '1', '2']
 
 
+def test_messages_that_are_not_compressed_though_the_description_says_so(tmp_path):
+    folder = bag(tmp_path)
+    facts = folder / 'metadata.yaml'
+    text = facts.read_text().replace("compression_mode: ''", 'compression_mode: message')
+    facts.write_text(text.replace("compression_format: ''", 'compression_format: zstd'))
+    with pytest.raises(BagError, match='zstd'):
+        read(folder)
+
+
 # --- damage of what recorders compress ---
 
 

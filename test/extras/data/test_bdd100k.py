@@ -1,5 +1,7 @@
 import json
 
+import cv2
+import numpy as np
 import pytest
 
 from deadline_perception.extras.data.bdd100k import CLASS_NAMES, read_bdd100k, read_bdd100k_tracks
@@ -90,6 +92,28 @@ def test_tracked_videos_are_named_by_their_folders(bdd100k_tracks):
     (tracks / 'val' / video / f'{video}-0000002.jpg').rename(tracks / 'val' / video / 'b.jpg')
     with pytest.raises(ValueError, match='b.jpg, expected b1c81faa-3df17267-0000001.jpg'):
         read_bdd100k_tracks(bdd100k_tracks)
+
+
+def test_videos_have_the_speeds_of_their_info(bdd100k_tracks):
+    file = bdd100k_tracks / 'videos/val/b1c66a42-6f7d68ca.mov'
+    file.parent.mkdir(parents=True)
+    video = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*'mp4v'), 30, (64, 48))
+    for shade in range(60):
+        video.write(np.full((48, 64, 3), shade, np.uint8))
+    video.release()
+    frames = open_source(str(file)).frames
+    assert len(frames) == 60
+    assert [frames[index].speed_mps for index in (30, 45)] == pytest.approx([6.0, 6.5])
+    (file.parent / 'other.mov').write_bytes(file.read_bytes())
+    assert open_source(str(file.parent / 'other.mov')).frames[30].speed_mps is None
+
+
+def test_unknown_categories_are_left_out_with_a_count(bdd100k_root):
+    file = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
+    file.write_text(file.read_text().replace('"person"', '"cow"'))
+    with pytest.warns(UserWarning, match="1 boxes of unknown category 'cow' dropped") as caught:
+        sequence = read_bdd100k(bdd100k_root)
+    assert len(caught) == 1 and names_of(sequence) == ['traffic sign', 'car', 'motorcycle']
 
 
 def test_speed_is_that_of_the_tenth_second_and_none_without_a_valid_entry(bdd100k_root):

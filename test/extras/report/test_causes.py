@@ -19,6 +19,21 @@ LATE = {'total_ms': 150.0, 'network_ms': 50.0}
         (HELD_UP, Cause.HELD_UP, 'waited 95 ms for the frame before, until its deadline'),
         (SLOW, Cause.BOUND_EXCEEDED, 'took 120 ms, 30 ms beyond its bound, most of it in conv'),
         (
+            {'network_ms': 98.0, 'total_ms': 108.0, 'bound_ms': 120.0},
+            Cause.BOUND_EXCEEDED,
+            'took 98 ms where it had 90',
+        ),
+        (
+            {'feasible': False, 'total_ms': 108.0, 'network_ms': 98.0, 'bound_ms': 105.0},
+            Cause.INFEASIBLE,
+            'even the cheapest path (bound 105 ms) did not fit the 90 ms that were left of 100 ms',
+        ),
+        (
+            {**HELD_UP, 'age_ms': 120.0, 'total_ms': 121.0},
+            Cause.ARRIVED_LATE,
+            'even the cheapest path did not fit the 90 ms',
+        ),
+        (
             {**SLOW, 'decision': {'slowdown': 1.8}},
             Cause.BOUND_EXCEEDED,
             'while other work slowed everything down 1.8-fold.',

@@ -39,6 +39,11 @@ def test_a_single_frame_without_speed_contention_or_known_path_can_be_drawn(reco
     assert charts.lanes(recording, frames) == ''
 
 
+def test_budgets_far_above_the_latency_get_a_logarithmic_axis(recorded):
+    recording = recorded(*[{'budget_ms': 2000.0}] * 3)
+    assert '>2000<' in charts.timeline(recording, charts.drawn_frames(recording)).replace(' ', '')
+
+
 def seconds_at(svg):
     """Figures of the time axis, and where they stand."""
     groups = [

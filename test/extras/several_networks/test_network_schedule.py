@@ -72,6 +72,13 @@ def test_where_nothing_fits_each_task_gets_its_cheapest_level_as_seldom_as_it_ma
     assert 'rear' in schedule.refusal
 
 
+def test_no_task_and_a_speed_below_zero_are_refused():
+    with pytest.raises(ValueError):
+        make_schedule([], 10.0)
+    with pytest.raises(ValueError, match='-1'):
+        make_schedule([task('front')], -1.0)
+
+
 @pytest.mark.parametrize(
     'then, now, holds',
     [(1.0, 1.02, True), (1.0, 1.05, False), (2.0, 1.85, True), (2.0, 1.7, False)],

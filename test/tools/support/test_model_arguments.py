@@ -34,6 +34,11 @@ def test_a_number_without_a_name_moves_no_other_name(tmp_path):
     assert read_classes(str(tmp_path / 'data.yaml')) == ('car', 'class_1', 'person')
 
 
+def test_the_classes_of_coco_are_known():
+    names = read_classes('coco')
+    assert (len(names), names[0], names[2], names[-1]) == (80, 'person', 'car', 'toothbrush')
+
+
 @pytest.mark.parametrize(
     'text',
     [
