@@ -265,6 +265,19 @@ def test_nothing_remains_of_a_bag_that_could_not_be_finished(drive, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_bag_with_a_damaged_middle_is_refused(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
+    file = tmp_path / 'damaged.mcap'
+    write_bag(
+        Sequence('noise', (), tuple(Frame(str(i), i * 10**8, lambda: noise) for i in range(20))),
+        file,
+    )
+    whole = file.read_bytes()
+    file.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
+    with pytest.raises(BagError, match='damaged.mcap is damaged: .+'):
+        read_bag(file)
+
+
 def test_objects_of_an_image_that_is_turned_as_its_camera_was_held_keep_their_place(tmp_path):
     """The pixels are turned, so the size that boxes are cut to is."""
     plain = cv2.imencode('.jpg', np.full((24, 60, 3), 90, np.uint8))[1].tobytes()

@@ -365,3 +365,16 @@ def test_a_description_that_is_no_description_is_not_taken(tmp_path, content):
     else:
         (folder / 'metadata.yaml').write_text(content)
     assert times(folder)[0] == [1, 2, 3]
+
+
+def test_a_description_whose_files_are_no_list_is_not_taken(tmp_path):
+    folder = write(tmp_path / 'bag', range(1, 4))
+    description = folder / 'metadata.yaml'
+    text = description.read_text()
+    start = text.index('  files:')
+    following = text.find('\n  ', start + 1)
+    while following > 0 and text[following + 3] in ' -':
+        following = text.find('\n  ', following + 1)
+    end = following + 1 if following > 0 else len(text)
+    description.write_text(f'{text[:start]}  files: a\n{text[end:]}')
+    assert times(folder)[0] == [1, 2, 3]

@@ -60,6 +60,7 @@ def test_a_file_of_which_no_image_can_be_decoded_is_refused(coco_folder):
         (lambda c: c['annotations'][1].update(image_id=77), 'belong to image 77'),
         (lambda c: c['annotations'][1].update(bbox=[1, 2, 3]), r'annotation 2 has the box.*2, 3\]'),
         (lambda c: c['annotations'][1].update(bbox=[1, 2, 3, '4']), 'expected four numbers'),
+        (lambda c: c['annotations'][1].update(iscrowd='yes'), "iscrowd 'yes', expected 0 or 1"),
         (lambda c: c['categories'][1].update(id=1), 'category id 1 occurs 2 times'),
         *(
             (
@@ -94,6 +95,7 @@ def test_refuses_broken_files_with_the_value(coco_folder, edit, message):
         lambda c: c['images'][0].update(file_name='images/\x1b[31m.png'),
         lambda c: c['annotations'][0].update(category_id='\x7f\u202e'),
         lambda c: c['categories'][0].update(name='\x1b[2J'),
+        lambda c: c['annotations'][0].update(bbox='\x1b[2J'),
         lambda c: c['annotations'][0].update(bbox=[10**400, 0, 1, 1]),
     ],
 )
