@@ -1,6 +1,7 @@
 """How late a thread of real-time priority wakes: `python timer_process.py`, until its input ends; then a JSON line.
 
-It does nothing else; the detector's own threads rank above it, so it is late by them as well as by the machine. The line holds for each wake-up when it was due, ns of the system clock, and how late it was, ns.
+It does nothing else; the detector's own threads rank above it, so it is late by them as well as by the machine. The line
+holds for each wake-up when it was due, ns of the system clock, and how late it was, ns.
 """
 
 from __future__ import annotations

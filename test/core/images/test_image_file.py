@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import struct
 import os
+import struct
 
 import cv2
 import numpy as np
