@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-MOST_TOKENS = 146_116
+MOST_TOKENS = 146_809
 MOST_TOKENS_A_LINE = 8.13
 MOST_PRIVATE_WORDS = 44
 

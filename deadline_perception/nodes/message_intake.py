@@ -313,8 +313,9 @@ class MessageIntake:
             concerns.append(f'{self.refused} messages not used, the last: {self.last_problem}')
         return '; '.join(filter(None, concerns))
 
-    def _flood(self, topic: str, turns: InTurn) -> str:
-        if not turns.is_flooded and turns.sent_hz <= MOST_HZ:
+    def _flood(self, topic: str, group: InTurn) -> str:
+        sent_hz = group.sent_hz
+        if not group.is_flooded and sent_hz <= MOST_HZ:
             return ''
-        rate = f'{turns.sent_hz:,.0f}' if turns.sent_hz > MOST_HZ else f'more than {MOST_HZ:,.0f}'
+        rate = f'{sent_hz:,.0f}' if sent_hz > MOST_HZ else f'more than {MOST_HZ:,.0f}'
         return f'{topic}: {rate} messages a second, expected at most {MOST_HZ:,.0f}'
