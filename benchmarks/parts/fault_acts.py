@@ -693,9 +693,9 @@ def endless(kind: str, topic: str, values: str) -> Callable[[Stand], str]:
 
 def long_message(count: int) -> Callable[[Stand], str]:
     """Detections of so many objects, ten times in two seconds."""
-    raw = serialize_message(Detection2DArray(detections=[Detection2D()] * count))
 
     def inflict(stand: Stand) -> str:
+        raw = serialize_message(Detection2DArray(detections=[Detection2D()] * count))
         publish(stand, Detection2DArray, 'detector/detections', 5.0, lambda: raw)
         return ''
 
