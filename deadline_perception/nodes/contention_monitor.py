@@ -91,7 +91,7 @@ def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     observe(message.idle_forecast_ms, message.network_ms, message.bound_ms)
 
 
-def take_waiting(subscription: Subscription) -> list[tuple[bytes, dict]]:
+def take_waiting(subscription: Subscription) -> list[tuple[bytes, dict[str, int]]]:
     """Messages that wait with what the middleware says of each, no more than the queue holds.
 
     Whoever publishes faster than they are taken would keep the node at it.
@@ -102,7 +102,7 @@ def take_waiting(subscription: Subscription) -> list[tuple[bytes, dict]]:
         return list(takewhile(lambda one: one is not None, found))
 
 
-def _published_ns(one: tuple[bytes, dict]) -> int:
+def _published_ns(one: tuple[bytes, dict[str, int]]) -> int:
     return one[1]['source_timestamp']
 
 

@@ -191,14 +191,16 @@ class InTurn(MutuallyExclusiveCallbackGroup):
     def _since_last(self, number: int) -> int:
         """How many messages its publisher has sent since the one before that was taken: that of the next lower number,
         unless there is a publisher of whom none was taken yet."""
-        last = max((known for known in self._numbers if known < number), default=None)
-        is_first = last is None or number > last + 1 and len(self._numbers) < self._publishers()
-        if not is_first:
-            self._numbers.remove(last)
+        lower = [known for known in self._numbers if known < number]
+        last = max(lower, default=number)
+        if not lower or number > last + 1 and len(self._numbers) < self._publishers():
+            self._numbers.append(number)
+            if not lower:  # or one that has begun anew
+                del self._numbers[: -self._publishers()]
+            return 1
+        self._numbers.remove(last)
         self._numbers.append(number)
-        if last is None:  # or one that has begun anew
-            del self._numbers[: -self._publishers()]
-        return 1 if is_first else number - last
+        return number - last
 
     @property
     def sent_hz(self) -> float:
