@@ -411,11 +411,12 @@ def run_on(space):
     return job, ran
 
 
-def test_a_result_so_far_is_asked_for_once():
-    coarse, fine = Segment('first', 'a', result='coarse'), Segment('last', 'a', result='fine')
-    job, ran = run_on(PathSpace((), (coarse, Segment('middle', 'a'), fine)))
-    assert ran.asked == 1
-    assert job.so_far.names == ('coarse',) and job.results == ('coarse', 'fine')
+def test_a_result_so_far_is_asked_for_once_and_holds_what_has_run():
+    results = {'first': 'coarse', 'middle': '', 'second': 'near', 'last': 'fine'}
+    segments = tuple(Segment(name, 'a', result=result) for name, result in results.items())
+    job, ran = run_on(PathSpace((), segments))
+    assert ran.asked == 2
+    assert job.so_far.names == ('coarse', 'near') and job.results == ('coarse', 'near', 'fine')
 
 
 def test_operators_of_the_part_that_runs_are_decided_and_no_others():
@@ -518,6 +519,24 @@ def test_images_of_any_distance_under_any_calibration_are_looked_at_in_a_few_ste
     assert frame.result is not None and len(plans) <= 5
 
 
+def test_the_time_of_decisions_is_told_in_microseconds():
+    network = CountingNetwork()
+
+    class Slow(FrontierPolicy):
+        def plan(self, *given):
+            network.now_ms += 2.0
+            return super().plan(*given)
+
+        def redecide(self, *given):
+            network.now_ms += 0.5
+            return super().redecide(*given)
+
+    frame, _ = run(network, 1000.0, policy=Slow(SPACE, FORECAST, QUALITY))
+    assert frame.decision_us == pytest.approx(2000.0)
+    of_each_us = [decision.decision_us for decision in frame.decisions]
+    assert of_each_us == pytest.approx([500.0] * len(of_each_us))
+
+
 def learnt(*arrivals):
     period = ImagePeriod()
     for arrival in arrivals:
@@ -526,7 +545,7 @@ def learnt(*arrivals):
 
 
 def test_nothing_is_expected_before_two_images_have_come():
-    for period in (learnt(), learnt(5.0)):
+    for period in (learnt(), learnt(5.0), learnt(5.0, 5.0)):
         assert period.period_ms == period.next_ms(7.0) == math.inf
 
 
