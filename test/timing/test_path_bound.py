@@ -215,14 +215,10 @@ def test_foreign_paths_and_segments_are_refused(foreign_path):
         forecast.forecast_ms(foreign_path)
 
 
-def test_forecasts_of_measured_times_are_positive_and_ordered(network, images):
+def test_forecasts_of_measured_times_are_positive(network, images):
     profile = measure_profile(network, images, repeats=5, whole_paths=8, path_repeats=5)
-    forecast = PathForecast(profile, network.path_space)
-    table = forecast.table(list(network.path_space))
+    table = PathForecast(profile, network.path_space).table(list(network.path_space))
     assert table.min() > 0.0 and np.isfinite(table).all()
-    assert forecast.forecast_ms(network.path_space.largest) > forecast.forecast_ms(
-        network.path_space.smallest
-    )
 
 
 WCET_SPACE = PathSpace(
