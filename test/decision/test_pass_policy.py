@@ -205,6 +205,12 @@ def test_a_plan_is_kept_where_another_path_is_only_as_good():
         assert policy.redecide(path, 1, math.inf, FACTOR, 5.0, LIKELY).path == path
 
 
+def test_a_prepared_policy_has_all_frontiers_at_hand():
+    policy = PassPolicy(SPACE, Times(), Qualities())
+    policy.prepare()
+    assert all(None not in of_level for of_level in policy._frontiers_of.values())
+
+
 def test_the_first_result_alone_has_to_fit_where_every_path_begins_with_it():
     paths = [path for path in SPACE if path['coarse'] == 'run']
     choice = PassPolicy(SPACE, Times(), Qualities(), paths=paths).plan(12.0, FACTOR, LIKELY)
