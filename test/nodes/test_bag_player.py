@@ -86,12 +86,14 @@ def test_recorded_stamps_stay_and_the_clock_runs_along_where_time_is_simulated(
     start_node, observer, wait_for, bag
 ):
     images = observer.hear(Image, '/camera/image_raw')
+    infos = observer.hear(CameraInfo, 'calibration')  # in the namespace
     clocks = observer.hear(Clock, '/clock', QoSProfile(depth=1000))
-    player = start_node('bag_player', {'bag': bag, 'rate': 2.0, 'use_sim_time': True})
+    parameters = {'rate': 2.0, 'use_sim_time': True, 'camera_info_topic': 'calibration'}
+    player = start_node('bag_player', {'bag': bag, **parameters})
     assert player.wait_ended() == 0, player.output
     end_ns = 5_000_000_000 + (FRAMES - 1) * PERIOD_NS
     wait_for(
-        lambda: len(images) == FRAMES and clocks and stamp_to_ns(clocks[-1].clock) == end_ns,
+        lambda: len(images) == len(infos) == FRAMES and stamp_to_ns(clocks[-1].clock) == end_ns,
         'all messages',
     )
     assert stamps(images) == [5_000_000_000 + n * PERIOD_NS for n in range(FRAMES)]
@@ -99,14 +101,16 @@ def test_recorded_stamps_stay_and_the_clock_runs_along_where_time_is_simulated(
     assert times == sorted(times) and len(times) > FRAMES
 
 
-def test_compressed_images_are_played_under_another_name(start_node, observer, wait_for, tmp_path):
+def test_compressed_images_are_played_under_another_name_with_their_calibration(
+    start_node, observer, wait_for, tmp_path
+):
     write_bag(sequence(), tmp_path / 'small.mcap', compressed=True)
-    images = observer.hear(CompressedImage, '/front/image/compressed')
-    player = start_node(
-        'bag_player', {'bag': tmp_path / 'small.mcap', 'image_topic': '/front/image', 'rate': 5.0}
-    )
+    images = observer.hear(CompressedImage, 'front/image/compressed')
+    infos = observer.hear(CameraInfo, 'front/camera_info')
+    parameters = {'image_topic': 'front/image', 'rate': 5.0}
+    player = start_node('bag_player', {'bag': tmp_path / 'small.mcap', **parameters})
     assert player.wait_ended() == 0, player.output
-    wait_for(lambda: len(images) == FRAMES, 'all images')
+    wait_for(lambda: len(images) == len(infos) == FRAMES, 'all messages')
     assert np.abs(to_bgr(images[7]).astype(int) - picture(7)).max() <= 3
 
 
@@ -176,51 +180,14 @@ def test_of_several_cameras_the_named_one_is_waited_for_and_renamed_and_others_p
         len('/rear/image') + number for number in range(FRAMES)
     ]
     assert {image.encoding for image in depths} == {'16UC1'}
-    player = start_node(
-        'bag_player',
-        {
-            'bag': two_cameras,
-            'camera': '/rear/image',
-            'image_topic': '/front/image',
-            'wait_for_subscribers': 0,
-            'rate': 5.0,
-        },
-    )
-    assert (
-        player.wait_ended() == 0
-        and '/front/image is not played: /rear/image takes its name' in player.output
-    )
-
-
-@pytest.mark.parametrize(
-    ('parameters', 'wanted'),
-    [
-        ({'image_topic': 'front/image'}, 'front/camera_info'),
-        ({'image_topic': 'front/image', 'camera_info_topic': 'calibration'}, 'calibration'),
-    ],
-)
-def test_the_calibration_goes_where_the_camera_goes(
-    start_node, observer, wait_for, bag, parameters, wanted
-):
-    images, infos = (
-        observer.hear(Image, 'front/image'),
-        observer.hear(CameraInfo, wanted),
-    )  # in the namespace
-    player = start_node('bag_player', {'bag': bag, 'rate': 5.0, **parameters})
-    assert player.wait_ended() == 0, player.output
-    wait_for(lambda: len(images) == len(infos) == FRAMES, 'all messages')
 
 
 def test_a_bag_that_was_cut_off_is_played_to_its_end(start_node, observer, wait_for, tmp_path):
-    write_bag(
-        sequence(
-            frames=tuple(
-                replace(frame, load_bgr=lambda: np.zeros((300, 400, 3), np.uint8))
-                for frame in sequence().frames
-            )
-        ),
-        tmp_path / 'whole.mcap',
-    )
+    frames = [
+        replace(frame, load_bgr=lambda: np.zeros((300, 400, 3), np.uint8))
+        for frame in sequence().frames
+    ]
+    write_bag(sequence(frames=tuple(frames)), tmp_path / 'whole.mcap')
     whole = (tmp_path / 'whole.mcap').read_bytes()
     (tmp_path / 'cut.mcap').write_bytes(whole[: -len(whole) // 4])
     images = observer.hear(Image, '/camera/image_raw')
@@ -251,33 +218,24 @@ def test_long_pause_is_shortened_and_said(start_node, observer, wait_for, tmp_pa
     assert 'a pause of 3600.1 s in the bag is shortened to 10 s' in player.output
 
 
-def test_nobody_listening_ends_with_an_error(start_node, bag):
-    player = start_node(
-        'bag_player', {'bag': bag, 'wait_timeout_s': 0.5, 'wait_for_subscribers': 3}
-    )
-    assert player.wait_ended() == TRY_AGAIN_STATUS
-    assert '/camera/image_raw has fewer than 3 subscribers' in player.output
-
-
 def test_what_cannot_be_played_ends_with_one_line(start_node, bag, two_cameras, tmp_path):
     (tmp_path / 'cut.mcap').write_bytes(bag.read_bytes()[:20_000])
     store = get_typestore(Stores.ROS2_HUMBLE)
     with Writer(tmp_path / 'own', version=9) as writer:
-        topic = writer.add_connection(
-            '/front/detector/path', 'std_msgs/msg/String', typestore=store
-        )
-        writer.write(
-            topic,
-            1,
-            store.serialize_cdr(store.types['std_msgs/msg/String']('s0'), 'std_msgs/msg/String'),
-        )
-    complaints = {
-        'none.mcap': 'does not exist',
-        'cut.mcap': 'holds no whole message',
-        'own': 'holds nothing to play but excluded topics: /front/detector/path',
-        'two': 'expected the argument camera to name one: /front/depth (16UC1), /front/image (bgr8), /rear',
-    }
-    players = {name: start_node('bag_player', {'bag': tmp_path / name}) for name in complaints}
-    for name, player in players.items():
-        assert player.wait_ended() == 1
-        assert complaints[name] in player.output and 'Traceback' not in player.output
+        kind = 'std_msgs/msg/String'
+        topic = writer.add_connection('/front/detector/path', kind, typestore=store)
+        writer.write(topic, 1, store.serialize_cdr(store.types[kind]('s0'), kind))
+    taken = {'camera': '/rear/image', 'image_topic': '/front/image', 'wait_for_subscribers': 0}
+    alone = {'wait_timeout_s': 0.5, 'wait_for_subscribers': 3}
+    cases = (
+        ('none.mcap', {}, 1, 'does not exist'),
+        ('cut.mcap', {}, 1, 'holds no whole message'),
+        ('own', {}, 1, 'holds nothing to play but excluded topics: /front/detector/path'),
+        ('two', {}, 1, 'expected the argument camera to name one: /front/depth (16UC1), /front/'),
+        ('two', {**taken, 'rate': 5.0}, 0, 'not played: /rear/image takes its name'),
+        ('drive.mcap', alone, TRY_AGAIN_STATUS, 'raw has fewer than 3 subscribers'),
+    )
+    players = [start_node('bag_player', {'bag': tmp_path / name, **p}) for name, p, *_ in cases]
+    for player, (_, _, status, words) in zip(players, cases):
+        assert player.wait_ended() == status, player.output
+        assert words in player.output and 'Traceback' not in player.output
