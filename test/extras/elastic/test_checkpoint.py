@@ -76,6 +76,7 @@ def rewritten(file: Path, change) -> Path:
     'change, message',
     [
         (lambda facts, tensors: facts.update(format=99), 'its format is 99'),
+        (lambda facts, tensors: facts.pop('settings'), 'settings'),
         (lambda facts, tensors: facts.update(settings=[0.5, 0.4, 1.0]), 'expected ascending'),
         (
             lambda facts, tensors: facts['source'].update(model='os:abort'),

@@ -34,6 +34,7 @@ tasks:
         ('tasks: {a: {model: x, periods_ms: [1], perod: 3}}', "task 'a' has 'perod'"),
         ('tasks: {a: {model: x, periods_ms: [0]}}', 'expected 1 to 256 times'),
         ('tasks: {a: {model: x, periods_ms: [yes]}}', 'periods_ms[0] is True, expected float, got'),
+        ('tasks: {a: 5}', "task 'a' is 5, expected object"),
         ('tasks: {a: {model: x, periods_ms: [1], weight: 0}}', 'weight is 0.0'),
         ('tasks: {a: {model: x, periods_ms: [1], levels: 0}}', 'levels is 0'),
         ('tasks: {a: {model: x, periods_ms: [1], crops_of: b}}', 'crops_of of task a'),

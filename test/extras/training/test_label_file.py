@@ -1,4 +1,6 @@
 import json
+import resource
+import signal
 
 import cv2
 import numpy as np
@@ -91,3 +93,34 @@ def test_no_readable_image_and_no_class_are_refused_and_leave_the_file_before(tm
             log, [job(1, name='b.png')], Judgement(ONE, {PERSON: ScoreThreshold(None)}), NAMES, out
         )
     assert out.read_text() == 'before' and len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_full_disk_is_named_and_the_log_goes_on(tmp_path):
+    jobs, seen = (
+        [job(0, name='a.png')],
+        SeenImage((90, 60), (found(*[[50, 10, 60, 30, 0.9, PERSON]] * 9),)),
+    )
+    log = log_of(tmp_path, seen)
+    limits, handler = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        for write, file in (
+            (lambda: log.add(seen), log.file),
+            (
+                lambda: write_labels(
+                    log, jobs, Judgement(ONE, {PERSON: HALF}), NAMES, tmp_path / 'labels.json'
+                ),
+                tmp_path / 'labels.json',
+            ),
+        ):
+            with pytest.raises(OSError, match='File too large') as told:
+                write()
+            assert told.value.filename == str(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    log.close()
+    assert log_of(tmp_path).count >= 1 and not (tmp_path / 'labels.json').exists()
