@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
+from deadline_perception.decision import pass_policy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import PassQuality
@@ -203,6 +204,19 @@ def test_a_plan_is_kept_where_another_path_is_only_as_good():
     policy = PassPolicy(SPACE, Times(), Even(), keep_epsilon=0.0)
     for path in map(SPACE.parse, ('crun-s1', 'crun-s0')):
         assert policy.redecide(path, 1, math.inf, FACTOR, 5.0, LIKELY).path == path
+
+
+def test_a_plan_that_is_not_worth_planning_is_left_at_once(monkeypatch):
+    monkeypatch.setattr(pass_policy, '_MANY', 1)
+
+    class Worse(QualitiesBySize):
+        def by_size(self, paths):
+            rows = {'s0': [0.1, 0.1], 'crun-s0': [0.8, 0.3]}
+            return np.array([rows.get(str(path), [self.quality(path)] * 2) for path in paths])
+
+    policy = PassPolicy(SPACE, Times(), Worse(), keep_epsilon=1.0)
+    best = policy.plan(100.0, FACTOR, LIKELY).path
+    assert policy.redecide(SPACE.parse('s0'), 0, 100.0, FACTOR, 0.0, LIKELY).path == best
 
 
 def test_a_prepared_policy_has_all_frontiers_at_hand():
