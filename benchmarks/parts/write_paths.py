@@ -275,7 +275,7 @@ def _exported() -> Path:
 
 
 def _onnx_runtime(folder: Path) -> None:
-    from deadline_perception.engines.onnx_runtime import OnnxSession
+    from deadline_perception.extras.external_models.model_set.onnx_runtime import OnnxSession
 
     OnnxSession(_exported(), cache=folder / 'cache')
 

@@ -235,7 +235,9 @@ class PassPolicy(FrontierPolicy):
                 fits[candidates.cheapest] = True
             expected = np.where(fits, expected, -1.0)
         at = int(expected.argmax())
-        here = 0 if planned is None else min(int(np.searchsorted(members, planned)), len(members) - 1)
+        here = (
+            0 if planned is None else min(int(np.searchsorted(members, planned)), len(members) - 1)
+        )
         if members[here] == planned:  # else it was not worth planning
             is_worth_it = True
             if candidates.has_result:

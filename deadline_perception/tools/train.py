@@ -35,6 +35,8 @@ from deadline_perception.extras.training.kept_apart import (
 from deadline_perception.extras.training.level_trainer import LevelTrainer
 from deadline_perception.extras.training.loss_log import open_log
 from deadline_perception.extras.training.norm_statistics import measure_statistics
+from deadline_perception.extras.training.public_start import start_from_public
+from deadline_perception.extras.training.resnet_start import start_from_resnet
 from deadline_perception.extras.training.samples import (
     AUGMENTATIONS,
     SampleSource,
@@ -44,6 +46,7 @@ from deadline_perception.extras.training.samples import (
 from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
+from deadline_perception.extras.training.weights_start import start_from_weights
 from deadline_perception.networks.multi_path.checkpoint import (
     build_detector,
     load_detector,
@@ -51,11 +54,8 @@ from deadline_perception.networks.multi_path.checkpoint import (
 )
 from deadline_perception.networks.multi_path.configuration import DetectorConfig, find_configuration
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
-from deadline_perception.networks.multi_path.dense.public_start import start_from_public
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
-from deadline_perception.networks.multi_path.resnet_start import start_from_resnet
-from deadline_perception.networks.multi_path.weights_start import start_from_weights
 from deadline_perception.tools.evaluate import evaluate_with_progress
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.support.file_arguments import THREADS, check_file, check_numbers

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.annotation_file import MAX_IMAGE_PX, GroundTruthCollector
 from deadline_perception.core.images.coded_image import upright_size
 from deadline_perception.core.images.image_message import ImageError, to_bgr
 from deadline_perception.core.opencv import cv2
@@ -25,6 +24,7 @@ from deadline_perception.extras.data.bag_messages import (
     objects_of,
     speed_of,
 )
+from deadline_perception.extras.data.ground_truth import MAX_IMAGE_PX, GroundTruthCollector
 from deadline_perception.extras.data.message_definitions import message_types
 
 IMAGE_TOPIC = '/camera/image_raw'

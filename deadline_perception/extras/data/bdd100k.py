@@ -6,11 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.core.annotation_file import (
-    GroundTruthCollector,
-    expected_format,
-    read_json,
-)
+from deadline_perception.core.annotation_file import expected_format, read_json
 from deadline_perception.core.images.image_file import image_size, load_image
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.core.speed_trace import (
@@ -18,6 +14,7 @@ from deadline_perception.core.speed_trace import (
     SpeedTrace,
     read_bdd100k_trace,
 )
+from deadline_perception.extras.data.ground_truth import GroundTruthCollector
 from deadline_perception.extras.data.video import read_video
 
 # doc/source/format.rst and configs/det.toml of the data set's own tools

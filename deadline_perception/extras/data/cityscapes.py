@@ -7,11 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.annotation_file import (
-    GroundTruthCollector,
-    expected_format,
-    read_json,
-)
+from deadline_perception.core.annotation_file import expected_format, read_json
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.core.speed_trace import (
@@ -19,6 +15,7 @@ from deadline_perception.core.speed_trace import (
     read_cityscapes_speed,
     snippet_stamps_s,
 )
+from deadline_perception.extras.data.ground_truth import GroundTruthCollector
 
 IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
 # cityscapesScripts, helpers/labels.py: the classes with instances that are evaluated

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.annotation_file import GroundTruthCollector, expected_format
+from deadline_perception.core.annotation_file import expected_format
 from deadline_perception.core.images.image_file import (
     IMAGE_ENDINGS,
     image_files,
@@ -19,6 +19,7 @@ from deadline_perception.core.images.image_file import (
 from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.records import Frame, GroundTruth, Sequence, check_class_names
 from deadline_perception.core.untrusted_file import read_text
+from deadline_perception.extras.data.ground_truth import GroundTruthCollector
 from deadline_perception.extras.data.unread_images import unread_images
 
 SPLIT_KEYS = {'val': ('val', 'valid'), 'test': ('test',), 'train': ('train',)}

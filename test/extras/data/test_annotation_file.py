@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_damage import boxes_are_finite, damaged, fuzzed, reads_or_refuses_in_one_line
 
-from deadline_perception.core.annotation_file import GroundTruthCollector
 from deadline_perception.extras.data.bdd100k import read_bdd100k_tracks
 from deadline_perception.extras.data.cityscapes import read_cityscapes
 from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.ground_truth import GroundTruthCollector
 
 
 def test_counts_over_images_and_warns_once():

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from deadline_perception.extras.training.norm_statistics import measure_statistics
+from deadline_perception.extras.training.weights_start import start_from_weights
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, SlicedGroupNorm
-from deadline_perception.networks.multi_path.weights_start import start_from_weights
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
 STILL = SimpleNamespace(draw=lambda generator: SimpleNamespace(image_bgr=IMAGE))

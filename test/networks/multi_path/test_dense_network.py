@@ -7,6 +7,10 @@ import pytest
 import torch
 from torchvision.ops import box_iou
 
+from deadline_perception.extras.training.public_start import (
+    StartRefused,
+    start_from_public,
+)
 from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
 from deadline_perception.networks.multi_path.configuration import STREET
 from deadline_perception.networks.multi_path.dense.backbone import DensePyramid
@@ -19,10 +23,6 @@ from deadline_perception.networks.multi_path.dense.first_stage import (
     lay_out_anchors,
 )
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
-from deadline_perception.networks.multi_path.dense.public_start import (
-    StartRefused,
-    start_from_public,
-)
 from deadline_perception.networks.multi_path.shape import HeadConfig
 
 SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))

@@ -10,13 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.engines.onnx_runtime import (
-    OnnxRuntimeError,
-    OnnxSession,
-    SessionOptions,
-    default_cache_folder,
-    feed_of,
-)
 from deadline_perception.extras.external_models.exported.exported_file import (
     ExportedFile,
     beside_image,
@@ -25,6 +18,13 @@ from deadline_perception.extras.external_models.exported.exported_file import (
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.pixels import InputForm, read_values
 from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
+from deadline_perception.extras.external_models.model_set.onnx_runtime import (
+    OnnxRuntimeError,
+    OnnxSession,
+    SessionOptions,
+    default_cache_folder,
+    feed_of,
+)
 from deadline_perception.extras.external_models.model_set.whole_detector import OwnEngine
 
 

@@ -18,11 +18,14 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace, Segment
 from deadline_perception.engines.eager import Engine
-from deadline_perception.engines.onnx_runtime import file_digest, files_of_values
 from deadline_perception.engines.segment_run import Network, SegmentRun, check_image
 from deadline_perception.extras.external_models.exported.head import Objects
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.suppression import suppress
+from deadline_perception.extras.external_models.model_set.onnx_runtime import (
+    file_digest,
+    files_of_values,
+)
 
 BACKGROUND = '__background__'  # where names are listed: a label of nothing
 WHOLE_SPACE = PathSpace(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.tensor_file import read_state_dict
+from deadline_perception.extras.training.weights_start import WeightsStart
 from deadline_perception.networks.multi_path.backbone import Backbone
 from deadline_perception.networks.multi_path.checkpoint import CheckpointError, check_finite
 from deadline_perception.networks.multi_path.operators import (
@@ -19,7 +20,6 @@ from deadline_perception.networks.multi_path.operators import (
     SlicedGroupNorm,
     SlicedNorm,
 )
-from deadline_perception.networks.multi_path.weights_start import WeightsStart
 
 _BATCH_NORM_EPS = 1e-5  # torchvision's default
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from deadline_perception.extras.training.weights_start import start_from_weights
 from deadline_perception.networks.multi_path.network import MultiPathDetector
-from deadline_perception.networks.multi_path.weights_start import start_from_weights
 
 
 def _network(config, seed, names=('vehicle', 'bike'), **changes):

@@ -14,7 +14,10 @@ pytest.importorskip('openvino')  # reads what a file declares
 from exported_files import exported  # noqa: E402
 from made_up_models import CLASSES, SIZE, SmallYolo, export_onnx, small_yolo  # noqa: E402
 
-from deadline_perception.engines.onnx_runtime import (  # noqa: E402
+from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
+from deadline_perception.extras.external_models.exported.pixels import InputForm  # noqa: E402
+from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
+from deadline_perception.extras.external_models.model_set.onnx_runtime import (  # noqa: E402
     CPU,
     CUDA,
     TENSOR_RT,
@@ -24,9 +27,6 @@ from deadline_perception.engines.onnx_runtime import (  # noqa: E402
     feed_of,
     files_of_values,
 )
-from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
-from deadline_perception.extras.external_models.exported.pixels import InputForm  # noqa: E402
-from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
 from deadline_perception.extras.external_models.model_set.onnx_runtime_detector import (  # noqa: E402
     OnnxRuntimeDetector,
 )
