@@ -183,7 +183,7 @@ def test_set_up_installs_nothing_without_a_hash():
     assert len(installs) == 3 and all(' --require-hashes ' in line for line in installs)
 
 
-def test_readers_are_fuzzed_by_schedule_with_actions_pinned_by_commit():
+def test_readers_are_fuzzed_by_schedule():
     text = (ROOT / '.github' / 'workflows' / 'ci.yml').read_text()
     job = yaml.safe_load(text)['jobs']['fuzz']
     runs = [step['run'] for step in job['steps'] if 'run' in step]
@@ -191,5 +191,13 @@ def test_readers_are_fuzzed_by_schedule_with_actions_pinned_by_commit():
     assert any(run.startswith('make fuzz') for run in runs)
     minutes = int(re.search(r'--minutes (\d+)', ' '.join(runs))[1])
     assert minutes < job['timeout-minutes']
-    for action in re.findall(r'uses: (\S+)', text):
+
+
+def test_actions_are_pinned_and_a_release_is_tested_listed_and_signed():
+    workflows = {file.stem: file.read_text() for file in (ROOT / '.github/workflows').iterdir()}
+    for action in re.findall(r'uses: (\S+)', ''.join(workflows.values())):
         assert re.search('@[0-9a-f]{40}$', action), action
+    steps = yaml.safe_load(workflows['release'])['jobs']['release']['steps']
+    runs = ' '.join(step.get('run', '') for step in steps)
+    wanted = ('.ci/run', 'cyclonedx-py requirements', 'sigstore sign', 'gh release create')
+    assert sorted(wanted, key=runs.index) == list(wanted)
