@@ -45,7 +45,7 @@ def main(
     pictures = [answer.draw() for answer in answers]
     if pictures:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
-        size, rate_hz = pictures[0].shape[1::-1], max(1.0, len(pictures) / played_s)
+        size, rate_hz = pictures[0].shape[1::-1], min(max(1.0, len(pictures) / played_s), 60.0)
         written = cv2.VideoWriter(out, cv2.VideoWriter_fourcc(*'mp4v'), rate_hz, size)
         for picture in pictures:
             written.write(picture)

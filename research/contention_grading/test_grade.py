@@ -66,10 +66,8 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     mark = tmp_path / 'mark'
     code = f'import os, time; open({str(mark)!r}, "w").write(str(os.getpid())); time.sleep(300)'
     run = grade(
-        *(
-            f'--seconds 3 --reuse {file} --out {tmp_path / "levels.json"} -- {sys.executable} -c '
-            f'{code}'
-        ).split()
+        *f'--seconds 3 --reuse {file} --out {tmp_path / "levels.json"} -- {sys.executable} -c'.split(),
+        code,
     )
     assert run.returncode == 0, run.stderr
     grading = ContentionGrading.load(tmp_path / 'levels.json')

@@ -211,7 +211,7 @@ def test_a_video_of_variable_rate_is_played_at_the_times_of_its_frames(
     outcomes = module.main(str(file), MODEL, AMPLE_MS)
     assert outcomes['DETECTED'] + outcomes['superseded'] == 4
     assert len(pauses_s) == 4 and 20.0 < pauses_s[-1] <= 60.0
-    assert 0.0 < cv2.VideoCapture('out/examples/video.mp4').get(cv2.CAP_PROP_FPS) < 900.0
+    assert 0.0 < cv2.VideoCapture('out/examples/video.mp4').get(cv2.CAP_PROP_FPS) <= 60.0
 
 
 def test_own_onnx_model(repository, tmp_path, cache):

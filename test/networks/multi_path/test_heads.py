@@ -77,5 +77,8 @@ def test_what_is_not_finite_is_no_empty_road():
         values[broken][1] = torch.nan
         with pytest.raises(ValueError, match='boxes or scores hold NaN or infinity'):
             Detections(
-                *(part.numpy() for part in decode_detections(*values.values(), regions, (100, 100)))
+                *(
+                    part.numpy()
+                    for part in decode_detections(*values.values(), regions, input_size=(100, 100))
+                )
             )

@@ -213,7 +213,7 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
             levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long)
         )
         found, scores, _ = decode_detections(
-            *tiny_network.head(int(path['head']))(features), boxes, (64, 96)
+            *tiny_network.head(int(path['head']))(features), boxes, input_size=(64, 96)
         )
     detections = tiny_network.detect(image, path)
     assert len(detections) > 5
