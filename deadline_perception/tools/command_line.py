@@ -81,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         description='Object detection that meets a moving deadline, and says how it knows.',
     )
     parser.add_argument('--version', action=_Version, nargs=0, help='say which version this is')
+    is_program = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     wanted = [word for word in arguments if not word.startswith('-')][:2]
     commands = _add_commands(parser, COMMANDS, wanted[:1], _PROGRAM)
@@ -92,7 +93,15 @@ def main(arguments: list[str] | None = None) -> int:
             sub, members, wanted[1:] if wanted[:1] == [group] else [], f'{_PROGRAM} {group}'
         )
     parsed = parser.parse_args(arguments)
-    return exit_status(parsed.name, lambda: parsed.run(parsed))
+
+    def run() -> int:
+        if is_program and getattr(parsed, 'restarts', False):
+            from deadline_perception.tools.support.restart import restart_with_environment
+
+            restart_with_environment(parsed.threads)
+        return parsed.run(parsed)
+
+    return exit_status(parsed.name, run)
 
 
 def _add_commands(

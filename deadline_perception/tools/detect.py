@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares what both commands that show a source are given."""
+    """Declares what both commands that show a source are given; they start anew with the settings that times need."""
+    parser.set_defaults(restarts=True)
     parser.add_argument(
         'source',
         metavar='SOURCE',

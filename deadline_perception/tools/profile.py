@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,8 +18,6 @@ import numpy as np
 from deadline_perception.core.device import (
     DeviceFacts,
     check_device,
-    missing_environment,
-    process_environment,
     read_device_facts,
     use_threads,
 )
@@ -53,15 +49,14 @@ from deadline_perception.timing.transferred_profile import reference_profile, sc
 from deadline_perception.timing.wcet.segment_model import with_wcet
 from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
-    THREADS,
     add_device_arguments,
     check_file,
     check_numbers,
 )
+from deadline_perception.tools.support.restart import restart_with_environment
 from deadline_perception.tools.support.segment_preparation import prepare_for_engine
 from deadline_perception.tools.support.terminal import print_table, progress_bar, say
 
-_RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES, _PREPARED_IMAGES = 40, 16  # that are measured on, and that segments are prepared with
 _DRIVE_S = 40.0  # of the rendered drive that they come from
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
@@ -228,22 +223,6 @@ def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority)
     _print_tables(profile, detector.path_space, detector.engine.forms)
     print(f'wrote {file}')
     return 0
-
-
-def restart_with_environment(threads: int) -> None:
-    """Starts this program anew, once, with the settings that libraries only read as they load; else does nothing.
-
-    Raises:
-        ValueError: the number of threads lies outside `THREADS`.
-    """
-    if not THREADS[0] <= threads <= THREADS[1]:
-        raise ValueError(f'--threads is {threads}, expected {THREADS[0]} to {THREADS[1]}')
-    if not missing_environment(threads) or _RESTARTED in os.environ:
-        return
-    sys.stdout.flush()
-    sys.stderr.flush()
-    environment = {**os.environ, **process_environment(threads), _RESTARTED: '1'}
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
 def say_if_busy(why_not: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from measurable_network import run_command
 
 from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
 from deadline_perception.tools.command_line import main
@@ -29,6 +30,12 @@ def in_cache(cache, monkeypatch, tmp_path):
 
 def detect(source: object, *more: str) -> int:
     return main(['detect', str(source), '--model', MODEL, '--budget', AMPLE_MS, *more])
+
+
+def test_the_program_sets_what_times_need_by_itself(tmp_path):
+    words = ('detect', photographs(tmp_path / 'in', 1), '--model', MODEL, '--budget', AMPLE_MS)
+    done = run_command(*words, environment={'PYTHONPATH': str(Path(__file__).parents[1])})
+    assert done.returncode == 0 and 'lacks settings' not in done.stderr, done.stderr
 
 
 def photographs(folder: Path, count: int) -> Path:
