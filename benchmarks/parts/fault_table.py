@@ -344,25 +344,21 @@ FAULTS = (
         inflict=flood(DiagnosticArray, '/diagnostics'),
         lasts_s=0.2,
     ),
-    Fault(
-        'budgets without end',
-        'floods',
-        'detector',
-        'another process publishes budgets as fast as it can',
-        Images.AFTERWARDS,
-        endless('TimeBudget', 'time_budget/budget', 'budget_ms=200.0, min_budget_ms=100.0'),
-        counted=False,
-        says='time_budget/budget: .* messages a second',
-    ),
-    Fault(
-        'states without end',
-        'floods',
-        'detector',
-        'another process publishes contention states as fast as it can',
-        Images.AFTERWARDS,
-        endless('ContentionState', 'contention_monitor/state', 'slowdown=1.0'),
-        counted=False,
-        says='contention_monitor/state: .* messages a second',
+    *(
+        Fault(
+            f'{said} without end',
+            'floods',
+            'detector',
+            f'another process publishes {said} as fast as it can',
+            Images.AFTERWARDS,
+            endless(kind, topic, values),
+            counted=False,
+            says=f'{topic}: .* messages a second',
+        )
+        for said, kind, topic, values in (
+            ('budgets', 'TimeBudget', 'time_budget/budget', 'budget_ms=200.0, min_budget_ms=100.0'),
+            ('states', 'ContentionState', 'contention_monitor/state', 'slowdown=1.0'),
+        )
     ),
     Fault(
         'frames without end',

@@ -50,7 +50,8 @@ def test_nobody_else_starts_python(repository):
                     )
                 )
     elsewhere = [row for row in found if row[0] != 'core/child_command.py']
-    assert [name for name, _ in elsewhere] == ['timing/contention/load.py', 'tools/support/restart.py'], (
-        elsewhere
-    )
+    assert [name for name, _ in elsewhere] == [
+        'timing/contention/load.py',
+        'tools/support/restart.py',
+    ], elsewhere
     assert "'-I'" in elsewhere[0][1] and 'sys.orig_argv' in elsewhere[1][1]

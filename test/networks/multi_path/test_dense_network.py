@@ -1,16 +1,9 @@
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torchvision.ops import box_iou
 
-from deadline_perception.extras.training.public_start import (
-    StartRefused,
-    start_from_public,
-)
 from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
 from deadline_perception.networks.multi_path.configuration import STREET
 from deadline_perception.networks.multi_path.dense.backbone import DensePyramid
@@ -26,9 +19,6 @@ from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.shape import HeadConfig
 
 SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))
-PUBLIC = (
-    Path(__file__).parents[4] / 'shared/data/public_models/person-vehicle-bike-detection-2003.xml'
-)
 
 
 @pytest.fixture(scope='module')
@@ -155,40 +145,3 @@ def test_weights_survive_their_file(network, image, tmp_path):
     expected, found = network.detect(image, path), read.detect(image, path)
     assert len(expected.scores) == len(found.scores)
     np.testing.assert_allclose(expected.scores[:5], found.scores[:5], atol=0.02)
-
-
-def test_another_file_is_no_start(network, tmp_path, image):
-    pytest.importorskip('openvino')
-    (tmp_path / 'other.xml').write_text('<net/>')
-    with pytest.raises(StartRefused, match='cannot be read as OpenVINO IR'):
-        start_from_public(network, tmp_path / 'other.xml', [image] * 8)
-    with pytest.raises(ValueError, match='1 images to measure norms with, expected at least 8'):
-        start_from_public(network, PUBLIC, [image])
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not PUBLIC.is_file(), reason='the public detector is not at hand')
-def test_a_start_finds_what_the_public_detector_finds():
-    """On a real image: the same best boxes, at nearly the same scores, though norms are fixed here."""
-    import cv2
-    import openvino
-
-    folder = PUBLIC.parents[1] / 'bdd100k/images'
-    names = sorted(os.listdir(folder))[:8]
-    images = [cv2.imread(str(folder / name)) for name in names]
-    shape = replace(STREET, input_size=(480, 864), scales=(1.0,), widths=(1.0, 0.75))
-    mine = DenseDetector(shape, ('vehicle', 'person', 'bike', 'motorbike', 'traffic_light')).eval()
-    assert start_from_public(mine, PUBLIC, images) == ('traffic_light',)
-    other = openvino.Core().compile_model(openvino.Core().read_model(PUBLIC), 'CPU')
-    agreed = all_boxes = 0
-    for image in images[:4]:
-        found = mine.detect(image, mine.path_space.largest.replace(head='0'))
-        given = other(cv2.resize(image, (864, 480)).transpose(2, 0, 1)[None].astype(np.float32))
-        scale = np.float32([image.shape[1] / 864, image.shape[0] / 480] * 2)
-        for box in given['boxes'][given['boxes'][:, 4] > 0.4]:
-            mine_sure = torch.from_numpy(found.boxes_xyxy_px[found.scores > 0.2])
-            agreed += bool(
-                (box_iou(torch.from_numpy(box[:4] * scale)[None], mine_sure) > 0.8).any()
-            )
-            all_boxes += 1
-    assert all_boxes > 5 and agreed >= 0.9 * all_boxes
