@@ -328,13 +328,14 @@ def other_program(
         f'node = rclpy.create_node("{name}", namespace=sys.argv[1])\n{lines}\n'
         f'print("{name} is ready", flush=True)\nrclpy.spin(node)\n'
     )
+    log, ready = stand.folder / f'{name}.log', f'{name} is ready'
+    before = (
+        log.read_text().count(ready) if log.exists() else 0
+    )  # an earlier fault's has said so too
     process = NodeProcess(
-        name,
-        (sys.executable, '-c', program, stand.namespace),
-        environment or {},
-        stand.folder / f'{name}.log',
+        name, (sys.executable, '-c', program, stand.namespace), environment or {}, log
     )
-    stand.wait(lambda: f'{name} is ready' in process.output, name, 20.0)
+    stand.wait(lambda: process.output.count(ready) > before, name, 20.0)
     return process
 
 
