@@ -241,7 +241,20 @@ class FrontierPolicy:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor, p90_share)
         level = self._level(p90_share)
-        frontiers, planned, begin, end = self._of_prefix(path, segment, level)
+        place = self._of_prefix(path, segment, level)
+        return self._of_frontier(place, path, segment, remaining_ms, factor, level)
+
+    def _of_frontier(
+        self,
+        place: tuple[SegmentFrontiers, int, int, int],
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        level: float,
+    ) -> Choice:
+        """The path to go on with, of those that `_of_prefix` found."""
+        frontiers, planned, begin, end = place
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:
             return best if level == 1.0 else self.redecide(path, segment, remaining_ms, factor)

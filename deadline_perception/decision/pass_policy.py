@@ -39,7 +39,6 @@ _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
 _MANY = 64  # paths that are planned among as they are
 _LEAST_GAIN = 0.003  # of quality at some size, for a path to be planned
 _SQRT_2 = math.sqrt(2.0)
-_ALL_ALIKE = np.ones(1)  # weights of a quality over all objects
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +48,20 @@ class _Candidates:
     Attributes:
         members: numbers of the paths, int `[N]`.
         logs: logarithm of the forecast until each result of each path, float64 `[results, N]`; of one that exists
-            already, that of no time.
+            already, that of no time. One row where no path has more than one result.
         mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
-        cheapest: place of the path with the shortest mandatory part among the members, and of those the shortest.
-        has_result: one exists already.
+        least_ms: the shortest mandatory part.
+        cheapest: place of the path with that among the members, and of those the shortest.
+        results: how many exist already.
         are_alike: a better one over all objects is not worse at any size, so that the scene decides nothing among them.
     """
 
     members: np.ndarray
     logs: np.ndarray
     mandatory_ms: np.ndarray
+    least_ms: float
     cheapest: int
-    has_result: bool
+    results: int
     are_alike: bool
 
 
@@ -94,15 +95,14 @@ class PassPolicy(FrontierPolicy):
         if not path_space.result_segments:
             raise ValueError('the path space declares no result, expected one at least')
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
-        self._scene, self._by_size = None, self._qualities[:, None]
-        if isinstance(quality, PassQuality):
-            self._scene, self._by_size = quality.scene, quality.by_size(self._paths)
+        self._by_size = self._qualities[:, None]
         self._ends = self._result_ends()
         self._first = self._quality_sources()
-        self._weights: np.ndarray | None = None
-        self._added = np.zeros((0, 0))
         self._candidates: dict[tuple[int, float, int], _Candidates] = {}
-        self._planned: tuple[float, float, float, np.ndarray | None, Choice] | None = None
+        self._weigh(np.ones(1))
+        if isinstance(quality, PassQuality):
+            self._by_size = quality.by_size(self._paths)
+            quality.scene.follow(self._weigh)
 
     def prepare(self) -> None:
         """See `FrontierPolicy`; what may follow on every choice is gathered now as well."""
@@ -118,7 +118,7 @@ class PassPolicy(FrontierPolicy):
         check_time_left(remaining_ms, factor, p90_share)
         candidates = self._of_group(0, self._level(p90_share), 0)
         choice = self._best_expected(candidates, 0, remaining_ms, factor, p90_share, planned=None)
-        self._planned = remaining_ms, factor, p90_share, self._weights, choice
+        self._planned = remaining_ms, (factor, p90_share), choice
         return choice
 
     def redecide(
@@ -133,13 +133,14 @@ class PassPolicy(FrontierPolicy):
         """See `Policy.redecide`."""
         check_time_left(remaining_ms, factor, p90_share)
         level = self._level(p90_share)
-        frontiers, planned, begin, end = self._of_prefix(path, segment, level)
+        place = self._of_prefix(path, segment, level)
+        frontiers, planned, begin, end = place
         kept = self._just_planned(path, segment, planned, remaining_ms, factor, p90_share)
         if kept is not None:
             return kept
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
-        if candidates.are_alike and not candidates.has_result:
-            return super().redecide(path, segment, remaining_ms, factor, elapsed_ms, p90_share)
+        if candidates.are_alike and not candidates.results:
+            return self._of_frontier(place, path, segment, remaining_ms, factor, level)
         if candidates.are_alike:
             return self._best_optional(path, segment, remaining_ms, factor, p90_share)
         return self._best_expected(candidates, segment, remaining_ms, factor, p90_share, planned)
@@ -156,11 +157,10 @@ class PassPolicy(FrontierPolicy):
         """The plan if nothing has run since: it is the best among all paths, and so among those that are left."""
         if self._planned is None:
             return None
-        at_plan_ms, *terms, weights, choice = self._planned
+        at_plan_ms, terms, choice = self._planned
         is_kept = (
             choice.path is path
-            and terms == [factor, p90_share]
-            and weights is self._weights
+            and terms == (factor, p90_share)
             and 0.0 <= at_plan_ms - remaining_ms <= _DECIDING_MS
             and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
         )
@@ -221,29 +221,24 @@ class PassPolicy(FrontierPolicy):
         p90_share: float,
         planned: int | None,
     ) -> Choice:
-        members = candidates.members
-        fits = candidates.mandatory_ms * factor <= remaining_ms
-        any_fits = bool(fits.any())
+        members, results = candidates.members, candidates.results
+        any_fits = candidates.least_ms * factor <= remaining_ms
         if len(members) == 1:
             return self._choice(segment, candidates, 0, factor, any_fits, remaining_ms)
-        added = self._added_now()[:, members]
         chances = self._chances(candidates.logs, remaining_ms, factor, p90_share)
-        expected = (chances * added).sum(axis=0)
-        if not candidates.has_result:
+        expected = sum(chances * self._added[: len(chances)].take(members, axis=1))
+        if not results:
+            fits = candidates.mandatory_ms * factor <= remaining_ms
             if not any_fits:
                 fits = chances[-1] >= _EVEN_CHANCE
                 fits[candidates.cheapest] = True
             expected = np.where(fits, expected, -1.0)
         at = int(expected.argmax())
-        here = (
-            0 if planned is None else min(int(np.searchsorted(members, planned)), len(members) - 1)
-        )
-        if members[here] == planned:  # else it was not worth planning
-            is_worth_it = True
-            if candidates.has_result:
-                exists = candidates.logs[:, here] < math.log(_NO_TIME_MS)
-                is_worth_it = expected[here] - added[exists, here].sum() > _NEGLIGIBLE
-            if is_worth_it and expected[at] - expected[here] <= self._keep_epsilon:
+        here = len(members) if planned is None else int(members.searchsorted(planned))
+        if here < len(members) and members.item(here) == planned:  # else it was not worth planning
+            most, kept = expected.item(at), expected.item(here)
+            is_worth_it = not results or kept - self._at_end.item(results - 1, planned) > _NEGLIGIBLE
+            if is_worth_it and most - kept <= self._keep_epsilon:
                 at = here
         return self._choice(segment, candidates, at, factor, any_fits, remaining_ms)
 
@@ -259,12 +254,10 @@ class PassPolicy(FrontierPolicy):
         chosen = candidates.members.item(at)
         forecast_ms = self._remaining_ms.item(segment, chosen)
         bound_ms = candidates.mandatory_ms.item(at) * factor
-        if (
-            candidates.has_result
-        ):  # promised already; the rest is worth a try as long as it can be in time
+        if candidates.results:  # promised already; the rest is worth a try while it can be in time
             bound_ms = forecast_ms * factor
             feasible = bound_ms <= remaining_ms
-        quality = min(max(float(self._added[:, chosen].sum()), 0.0), 1.0)
+        quality = self._at_end.item(-1, chosen)
         return Choice(self._paths[chosen], forecast_ms, bound_ms, feasible, quality)
 
     @staticmethod
@@ -283,15 +276,13 @@ class PassPolicy(FrontierPolicy):
         median = math.log(factor) - _BOUND_DEVIATIONS * deviation
         return ndtr((math.log(remaining_ms) - median - logs) / deviation)
 
-    def _added_now(self) -> np.ndarray:
-        """What each result of each path adds in the scene of now: float64 `[results, paths]`."""
-        weights = _ALL_ALIKE if self._scene is None else self._scene.weights
-        if weights is not self._weights:
-            quality = self._by_size @ weights
-            at_end = quality[self._first]
-            added = np.diff(at_end, axis=0, prepend=0.0)
-            self._weights, self._added = weights, added
-        return self._added
+    def _weigh(self, weights: np.ndarray) -> None:
+        """Makes ready what each path has reached at each of its results in a scene, and what that result adds, float64
+        `[results, paths]`: after an answer, so that no decision has to."""
+        self._at_end = (self._by_size @ weights).clip(0.0, 1.0)[self._first]
+        self._added = self._at_end.copy()
+        self._added[1:] -= self._at_end[:-1]
+        self._planned: tuple[float, tuple[float, float], Choice] | None = None
 
     def _result_ends(self) -> np.ndarray:
         """Segment after which each result of each path exists, int `[results, paths]`, in their order; the last one of
@@ -335,20 +326,23 @@ class PassPolicy(FrontierPolicy):
         if segment == 0 and len(members) > _MANY:
             members = self._worth_planning(members, level)
         ends, here_ms = self._ends[:, members], self._remaining_ms[segment, members]
+        if (ends == ends[-1]).all():
+            ends = ends[:1]
         after = np.vstack([self._remaining_ms, np.zeros(len(self._paths))])
         until_ms = np.where(ends < segment, 0.0, here_ms - after[ends + 1, members])
-        has_result = bool((ends[0] < segment).all())
+        results = int((ends < segment).sum(axis=0).min())
         mandatory_ms = until_ms[0]
         is_whole = ends[0] == len(self._space.segments) - 1
-        if not has_result:
+        if not results:
             needed_ms = self._needed_ms[level][segment, members]
             mandatory_ms = np.where(is_whole, needed_ms, mandatory_ms)
         candidates = _Candidates(
             members,
             np.log(np.maximum(until_ms, _NO_TIME_MS / 2.0)),
             mandatory_ms,
+            float(mandatory_ms.min()),
             int(np.lexsort(until_ms.round(6)[::-1])[0]),
-            has_result,
+            results,
             self._are_alike(members),
         )
         self._candidates[segment, level, group] = candidates

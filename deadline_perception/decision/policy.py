@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -49,7 +49,8 @@ class Choice:
         """The same with what interruptions take on top of its bound; the policy was given so much less time."""
         if interruption_ms == 0.0:
             return self
-        return replace(self, bound_ms=self.bound_ms + interruption_ms)
+        bound_ms = self.bound_ms + interruption_ms
+        return Choice(self.path, self.forecast_ms, bound_ms, self.feasible, self.quality)
 
 
 class Policy(Protocol):

@@ -8,7 +8,7 @@ had, and over what may enter: one object of every size, of an average class.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,13 @@ class Scene:
             )
         self._importance = np.array([(importance or {}).get(name, 1.0) for name in class_names])
         self._seen = np.zeros((len(class_names), len(SIZE_NAMES)))
+        self._followers: list[Callable[[np.ndarray], None]] = []
         self._mix()
+
+    def follow(self, renew: Callable[[np.ndarray], None]) -> None:
+        """Calls `renew` with the weights, now and whenever they change."""
+        self._followers.append(renew)
+        renew(self.weights)
 
     def update(self, found: Detections, image_size: tuple[int, int]) -> None:
         """Takes in the objects of a frame, each by its score; boxes larger than the image count to the largest size."""
@@ -69,6 +75,8 @@ class Scene:
         entering = _ENTERING / len(self._importance)
         weights = (self._importance[:, None] * (self._seen + entering)).reshape(-1)
         self.weights = weights / weights.sum()
+        for renew in self._followers:
+            renew(self.weights)
 
 
 class SizeQuality:

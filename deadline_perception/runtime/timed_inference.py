@@ -295,9 +295,10 @@ class InferenceRun:
 
     def _operator(self, run: SegmentRun) -> str | None:
         """That the next segment begins with a decision on; None where it does not on this path."""
-        space = self._inference.path_space
-        applies = not space.has_alternatives or space.applies(run.segment, run.path)
-        return self._segments[run.segment].operator if applies else None
+        operator = self._segments[run.segment].operator
+        if operator is None or not self._inference.path_space.applies(run.segment, run.path):
+            return None
+        return operator
 
     def _decide(
         self, run: SegmentRun, operator: str, at_ms: float, for_tracks_ms: float | None = None
