@@ -335,7 +335,7 @@ class InferenceRun:
             run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
         ).beside(extra_ms)
         decided_ms = self._inference.clock_ms()
-        if choice.path != run.path:
+        if choice.path.settings != run.path.settings:
             run.redirect(choice.path)
             job.path, self._path_ms = choice.path, times.forecast.forecast_ms(choice.path)
         place = run.path.space.place[operator]
@@ -361,10 +361,13 @@ class InferenceRun:
         job.running = number, segment.phase, at_ms
         took_ms = run.run_segment(at_ms)
         job.leave(segment.phase, took_ms)
-        if segment.result and number + 1 < self._count:
+        if (
+            segment.result
+            and number + 1 < self._count
+            and space.keys_by_segment(run.path)[number] is not None
+        ):
             names = space.results(run.path, number + 1)
-            if names and space.keys_by_segment(run.path)[number] is not None:
-                job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
+            job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
         return at_ms + took_ms
 
     def _end(self, run: SegmentRun) -> None:

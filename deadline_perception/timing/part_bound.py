@@ -33,6 +33,8 @@ class PartBound:
 
     Attributes:
         integral, recent: as given.
+        factor: from expected time to the bound, but for interruptions.
+        interruption_ms: what the bound has on top.
     """
 
     def __init__(
@@ -46,16 +48,19 @@ class PartBound:
     ) -> None:
         self.integral, self.recent = integral, recent
         self._parts = {'execution': execution, 'interruption': interruption, 'learns': learns}
+        self._rests: list[PartBound] = []
+        self._renew()
 
-    @property
-    def factor(self) -> float:
-        """From expected time to the bound, but for interruptions."""
-        return self._integral_factor * math.exp(self._log_limit)
-
-    @property
-    def interruption_ms(self) -> float:
-        """What the bound has on top."""
-        return self._integral_factor * self.recent.interruption_ms * self._parts['interruption']
+    def _renew(self) -> None:
+        """Takes over what frames have shown: after an answer, so that no decision has to."""
+        integral, recent, parts = self.integral, self.recent, self._parts
+        limits = recent if parts['execution'] else recent.start
+        self._execution_factor = math.exp(limits.log_limit)
+        self._excess_ms = recent.interruption_ms * parts['interruption']
+        of_q = integral.factor if parts['learns'] else math.exp(integral.initial_log_factor)
+        self.factor, self.interruption_ms = of_q * self._execution_factor, of_q * self._excess_ms
+        for rest in self._rests:  # until it has frames of its own
+            rest._renew()
 
     def bound_ms(self, expected_ms: float) -> float:
         """The time in ms that few frames exceed of which so much is expected; of a positive, finite one."""
@@ -90,6 +95,7 @@ class PartBound:
             self._base_ms(expected_ms), None if is_late else took_ms, in_time=in_time
         )
         self.recent.observe(expected_ms, took_ms)
+        self._renew()
 
     def observe_aborted(
         self, expected_ms: float, would_take_ms: float, *, is_late: bool = False
@@ -104,6 +110,7 @@ class PartBound:
             self.observe(expected_ms, would_take_ms, is_late=is_late)
         elif is_late:
             self.integral.observe(self._base_ms(expected_ms), None)
+            self._renew()
 
     def state(self) -> dict[str, Any]:
         """All that it knows, as plain values."""
@@ -126,28 +133,19 @@ class PartBound:
         return cls(integral, recent)
 
     def _base_ms(self, expected_ms: float) -> float:
-        interruption_ms = self.recent.interruption_ms * self._parts['interruption']
-        return expected_ms * math.exp(self._log_limit) + interruption_ms
-
-    @property
-    def _log_limit(self) -> float:
-        return self.recent.log_limit if self._parts['execution'] else self.recent.start.log_limit
-
-    @property
-    def _integral_factor(self) -> float:
-        if self._parts['learns']:
-            return self.integral.factor
-        return math.exp(self.integral.initial_log_factor)
+        return expected_ms * self._execution_factor + self._excess_ms
 
     def of_rest(self) -> PartBound:
         """A bound of a part of these frames, which goes by their times until it has seen some of its own."""
         width, of_whole = self.integral.score_width, self.integral
         begin = min(max(of_whole.log_factor, -width), width)
-        return PartBound(
+        rest = PartBound(
             BoundCalibrator(of_whole.alpha, of_whole.eta, width, begin),
             RecentTimes(of_whole.alpha, self.recent),
             **self._parts,
         )
+        self._rests.append(rest)
+        return rest
 
 
 class RemainingBound:
