@@ -183,8 +183,9 @@ class FrontierPolicy:
         }  # they live as long as this
         self._remaining_ms = self._forecasts(forecast)
         self._qualities = np.asarray(quality.table(self._paths), dtype=np.float64)
-        if not ((self._qualities >= 0) & (self._qualities <= 1)).all():
-            worst = self._paths[int(np.argmin((self._qualities >= 0) & (self._qualities <= 1)))]
+        is_quality = (self._qualities >= 0) & (self._qualities <= 1)
+        if not is_quality.all():
+            worst = self._paths[int(is_quality.argmin())]
             raise ValueError(
                 f'quality of path {worst} is {quality.quality(worst)}, expected [0, 1]'
             )
@@ -241,20 +242,7 @@ class FrontierPolicy:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor, p90_share)
         level = self._level(p90_share)
-        place = self._of_prefix(path, segment, level)
-        return self._of_frontier(place, path, segment, remaining_ms, factor, level)
-
-    def _of_frontier(
-        self,
-        place: tuple[SegmentFrontiers, int, int, int],
-        path: ExecutionPath,
-        segment: int,
-        remaining_ms: float,
-        factor: float,
-        level: float,
-    ) -> Choice:
-        """The path to go on with, of those that `_of_prefix` found."""
-        frontiers, planned, begin, end = place
+        frontiers, planned, begin, end = self._of_prefix(path, segment, level)
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:
             return best if level == 1.0 else self.redecide(path, segment, remaining_ms, factor)

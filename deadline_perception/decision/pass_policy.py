@@ -18,6 +18,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -41,12 +42,48 @@ _LEAST_GAIN = 0.003  # of quality at some size, for a path to be planned
 _SQRT_2 = math.sqrt(2.0)
 
 
+class _TimeLeft(NamedTuple):
+    """For what remains of a frame; see `Policy.plan`. The logarithm of its time over its forecast is normal: the 99th and
+    90th percentiles are the factor and `p90_share` of it."""
+
+    ms: float
+    factor: float
+    p90_share: float
+
+    @property
+    def deviation(self) -> float:
+        """Of that logarithm."""
+        between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
+        return max(-math.log(self.p90_share) / between, _LEAST_DEVIATION)
+
+    def chance(self, forecast_ms: float) -> float:
+        """That what is forecast to take so long is done in time."""
+        if forecast_ms <= _NO_TIME_MS or self.ms == math.inf:
+            return 1.0
+        if self.ms <= _NO_TIME_MS:
+            return 0.0
+        ratio = math.log(self.ms / forecast_ms / self.factor) / self.deviation
+        return 0.5 * math.erfc(-(ratio + _BOUND_DEVIATIONS) / _SQRT_2)
+
+    def chances(self, logs: np.ndarray) -> np.ndarray:
+        """The same of many, of logarithms of forecasts."""
+        if self.ms <= _NO_TIME_MS:
+            return (logs <= math.log(_NO_TIME_MS)).astype(np.float64)
+        if self.ms == math.inf:
+            return np.ones_like(logs)
+        deviation = self.deviation
+        median = math.log(self.factor) - _BOUND_DEVIATIONS * deviation
+        return ndtr((math.log(self.ms) - median - logs) / deviation)
+
+
 @dataclass(frozen=True, eq=False)
 class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
     Attributes:
-        members: numbers of the paths, int `[N]`.
+        prefix: place of the given choices among all that paths share.
+        members: numbers of the paths, int `[N]`, ascending.
+        places: of each of these.
         logs: logarithm of the forecast until each result of each path, float64 `[results, N]`; of one that exists
             already, that of no time. One row where no path has more than one result.
         mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
@@ -56,7 +93,9 @@ class _Candidates:
         are_alike: a better one over all objects is not worse at any size, so that the scene decides nothing among them.
     """
 
+    prefix: int
     members: np.ndarray
+    places: dict[int, int]
     logs: np.ndarray
     mandatory_ms: np.ndarray
     least_ms: float
@@ -96,13 +135,23 @@ class PassPolicy(FrontierPolicy):
             raise ValueError('the path space declares no result, expected one at least')
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
         self._by_size = self._qualities[:, None]
+        self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
         self._ends = self._result_ends()
         self._first = self._quality_sources()
         self._candidates: dict[tuple[int, float, int], _Candidates] = {}
-        self._weigh(np.ones(1))
+        count = len(self._paths)
+        segments = range(len(path_space.segments))
+        prefixes = np.concatenate([at * count + self._prefix_numbers(at) for at in segments])
+        order = np.argsort(prefixes, kind='stable')
+        self._prefixes, self._begins = np.unique(prefixes[order], return_index=True)
+        self._by_prefix = order % count
+        self._planned: tuple[_TimeLeft, Choice] | None = None
+        weights = np.ones(1)
         if isinstance(quality, PassQuality):
             self._by_size = quality.by_size(self._paths)
-            quality.scene.follow(self._weigh)
+            weights = quality.scene.weights
+            quality.scene.followers.append(self._weigh)
+        self._weigh(weights)
 
     def prepare(self) -> None:
         """See `FrontierPolicy`; what may follow on every choice is gathered now as well."""
@@ -110,15 +159,16 @@ class PassPolicy(FrontierPolicy):
         for level in self._levels:
             for segment, one in enumerate(self._space.segments):
                 if one.operator is not None:
-                    for group in np.unique(self._of_all(segment, level).group_of).tolist():
+                    for group in range(len(self._of_all(segment, level).begins) - 1):
                         self._of_group(segment, level, group)
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`."""
         check_time_left(remaining_ms, factor, p90_share)
         candidates = self._of_group(0, self._level(p90_share), 0)
-        choice = self._best_expected(candidates, 0, remaining_ms, factor, p90_share, planned=None)
-        self._planned = remaining_ms, (factor, p90_share), choice
+        left = _TimeLeft(remaining_ms, factor, p90_share)
+        choice = self._best_expected(candidates, 0, left)
+        self._planned = left, choice
         return choice
 
     def redecide(
@@ -133,169 +183,115 @@ class PassPolicy(FrontierPolicy):
         """See `Policy.redecide`."""
         check_time_left(remaining_ms, factor, p90_share)
         level = self._level(p90_share)
-        place = self._of_prefix(path, segment, level)
-        frontiers, planned, begin, end = place
-        kept = self._just_planned(path, segment, planned, remaining_ms, factor, p90_share)
-        if kept is not None:
-            return kept
+        frontiers, planned, begin, end = self._of_prefix(path, segment, level)
+        left = _TimeLeft(remaining_ms, factor, p90_share)
+        if self._planned is not None:
+            at_plan, plan = self._planned
+            has_not_run = (
+                plan.path is path
+                and at_plan[1:] == left[1:]
+                and 0.0 <= at_plan.ms - left.ms <= _DECIDING_MS
+                and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
+            )
+            if has_not_run:  # the best among all paths, and so among those that are left
+                return plan
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
-        if candidates.are_alike and not candidates.results:
-            return self._of_frontier(place, path, segment, remaining_ms, factor, level)
-        if candidates.are_alike:
-            return self._best_optional(path, segment, remaining_ms, factor, p90_share)
-        return self._best_expected(candidates, segment, remaining_ms, factor, p90_share, planned)
+        if not candidates.are_alike:
+            return self._best_expected(candidates, segment, left, planned)
+        if candidates.results:
+            return self._best_optional(path, segment, left)
+        return super().redecide(path, segment, remaining_ms, factor, elapsed_ms, p90_share)
 
-    def _just_planned(
-        self,
-        path: ExecutionPath,
-        segment: int,
-        planned: int,
-        remaining_ms: float,
-        factor: float,
-        p90_share: float,
-    ) -> Choice | None:
-        """The plan if nothing has run since: it is the best among all paths, and so among those that are left."""
-        if self._planned is None:
-            return None
-        at_plan_ms, terms, choice = self._planned
-        is_kept = (
-            choice.path is path
-            and terms == (factor, p90_share)
-            and 0.0 <= at_plan_ms - remaining_ms <= _DECIDING_MS
-            and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
-        )
-        return choice if is_kept else None
-
-    def _best_optional(
-        self,
-        path: ExecutionPath,
-        segment: int,
-        remaining_ms: float,
-        factor: float,
-        p90_share: float,
-    ) -> Choice:
+    def _best_optional(self, path: ExecutionPath, segment: int, left: _TimeLeft) -> Choice:
         """Of the frontier after a result so far: the greatest chance to be in time x what is added. The longest path
         whose bound fits has nearly every chance; one that takes more is looked at as long as it gains."""
         frontiers, planned, begin, end = self._of_prefix(path, segment, 1.0)
-        times_ms, qualities = frontiers.remaining_ms, frontiers.qualities
-        so_far = self._qualities.item(int(self._first[0, planned]))
-        at = max(bisect_right(times_ms, remaining_ms / factor, begin, end) - 1, begin)
-        best, most = at, -1.0
+        times_ms = frontiers.remaining_ms
+        qualities = frontiers.qualities
+        so_far = self._qualities.item(self._first.item(0, planned))
+        at = max(bisect_right(times_ms, left.ms / left.factor, begin, end) - 1, begin)
+        best = at
+        most = -1.0
         for place in range(at, end):
-            chance = self._chance(times_ms[place], remaining_ms, factor, p90_share)
+            chance = left.chance(times_ms[place])
             expected = chance * (qualities[place] - so_far)
             if expected > most + _NEGLIGIBLE:
-                best, most = place, expected
+                best = place
+                most = expected
             if chance < _HOPELESS:
                 break
         here_ms = self._remaining_ms.item(segment, planned)
-        here = self._chance(here_ms, remaining_ms, factor, p90_share) * (
-            self._qualities.item(planned) - so_far
-        )
-        if most - here <= self._keep_epsilon and here > _NEGLIGIBLE:
-            bound_ms, quality = here_ms * factor, self._qualities.item(planned)
-            return Choice(path, here_ms, bound_ms, bound_ms <= remaining_ms, quality)
-        bound_ms = times_ms[best] * factor
-        chosen = self._paths[frontiers.members[best]]
-        return Choice(chosen, times_ms[best], bound_ms, bound_ms <= remaining_ms, qualities[best])
-
-    @staticmethod
-    def _chance(forecast_ms: float, remaining_ms: float, factor: float, p90_share: float) -> float:
-        """See `_chances`, of one time."""
-        if forecast_ms <= _NO_TIME_MS or remaining_ms == math.inf:
-            return 1.0
-        if remaining_ms <= _NO_TIME_MS:
-            return 0.0
-        deviation = max(
-            -math.log(p90_share) / (_BOUND_DEVIATIONS - _P90_DEVIATIONS), _LEAST_DEVIATION
-        )
-        ratio = math.log(remaining_ms / forecast_ms / factor) / deviation + _BOUND_DEVIATIONS
-        return 0.5 * math.erfc(-ratio / _SQRT_2)
+        quality = self._qualities.item(planned)
+        here = left.chance(here_ms) * (quality - so_far)
+        if most - here > self._keep_epsilon or here <= _NEGLIGIBLE:
+            path = self._paths[frontiers.members[best]]
+            here_ms = times_ms[best]
+            quality = qualities[best]
+        bound_ms = here_ms * left.factor
+        return Choice(path, here_ms, bound_ms, bound_ms <= left.ms, quality)
 
     def _best_expected(
-        self,
-        candidates: _Candidates,
-        segment: int,
-        remaining_ms: float,
-        factor: float,
-        p90_share: float,
-        planned: int | None,
+        self, candidates: _Candidates, segment: int, left: _TimeLeft, planned: int = -1
     ) -> Choice:
-        members, results = candidates.members, candidates.results
-        any_fits = candidates.least_ms * factor <= remaining_ms
-        if len(members) == 1:
-            return self._choice(segment, candidates, 0, factor, any_fits, remaining_ms)
-        chances = self._chances(candidates.logs, remaining_ms, factor, p90_share)
-        expected = sum(chances * self._added[: len(chances)].take(members, axis=1))
+        logs = candidates.logs
+        results = candidates.results
+        here = candidates.places.get(planned)
+        so_far = self._at_end.item(results - 1, planned) if results else 0.0
+        if here is not None and len(logs) == results + 1:
+            # Mostly nothing can be so much better, and no other needs to be looked at.
+            fits = results or candidates.mandatory_ms.item(here) * left.factor <= left.ms
+            chance = left.chance(self._remaining_ms.item(segment, planned))
+            gain = chance * (self._at_end.item(-1, planned) - so_far)
+            most = self._most.item(candidates.prefix) - so_far
+            if fits and gain > _NEGLIGIBLE and most - gain <= self._keep_epsilon:
+                return self._choice(segment, candidates, here, left)
+        chances = left.chances(logs)
+        expected = sum(chances * self._added[: len(logs)].take(candidates.members, axis=1))
         if not results:
-            fits = candidates.mandatory_ms * factor <= remaining_ms
-            if not any_fits:
+            fits = candidates.mandatory_ms * left.factor <= left.ms
+            if candidates.least_ms * left.factor > left.ms:
                 fits = chances[-1] >= _EVEN_CHANCE
                 fits[candidates.cheapest] = True
             expected = np.where(fits, expected, -1.0)
         at = int(expected.argmax())
-        here = len(members) if planned is None else int(members.searchsorted(planned))
-        if here < len(members) and members.item(here) == planned:  # else it was not worth planning
-            most, kept = expected.item(at), expected.item(here)
-            is_worth_it = not results or kept - self._at_end.item(results - 1, planned) > _NEGLIGIBLE
-            if is_worth_it and most - kept <= self._keep_epsilon:
+        if here is not None:
+            kept = expected.item(here)
+            is_worth_it = not results or kept - so_far > _NEGLIGIBLE
+            if is_worth_it and expected.item(at) - kept <= self._keep_epsilon:
                 at = here
-        return self._choice(segment, candidates, at, factor, any_fits, remaining_ms)
+        return self._choice(segment, candidates, at, left)
 
-    def _choice(
-        self,
-        segment: int,
-        candidates: _Candidates,
-        at: int,
-        factor: float,
-        feasible: bool,
-        remaining_ms: float,
-    ) -> Choice:
+    def _choice(self, segment: int, candidates: _Candidates, at: int, left: _TimeLeft) -> Choice:
         chosen = candidates.members.item(at)
         forecast_ms = self._remaining_ms.item(segment, chosen)
-        bound_ms = candidates.mandatory_ms.item(at) * factor
+        bound_ms = candidates.mandatory_ms.item(at) * left.factor
+        feasible = candidates.least_ms * left.factor <= left.ms
         if candidates.results:  # promised already; the rest is worth a try while it can be in time
-            bound_ms = forecast_ms * factor
-            feasible = bound_ms <= remaining_ms
+            bound_ms = forecast_ms * left.factor
+            feasible = bound_ms <= left.ms
         quality = self._at_end.item(-1, chosen)
         return Choice(self._paths[chosen], forecast_ms, bound_ms, feasible, quality)
 
-    @staticmethod
-    def _chances(
-        logs: np.ndarray, remaining_ms: float, factor: float, p90_share: float
-    ) -> np.ndarray:
-        """Chance of each result to be there in time. The logarithm of a frame's time over its forecast is normal; its
-        99th and 90th percentiles are the factor and `p90_share` of it."""
-        if remaining_ms <= _NO_TIME_MS:
-            return (logs <= math.log(_NO_TIME_MS)).astype(np.float64)
-        if remaining_ms == math.inf:
-            return np.ones_like(logs)
-        deviation = max(
-            -math.log(p90_share) / (_BOUND_DEVIATIONS - _P90_DEVIATIONS), _LEAST_DEVIATION
-        )
-        median = math.log(factor) - _BOUND_DEVIATIONS * deviation
-        return ndtr((math.log(remaining_ms) - median - logs) / deviation)
-
     def _weigh(self, weights: np.ndarray) -> None:
-        """Makes ready what each path has reached at each of its results in a scene, and what that result adds, float64
-        `[results, paths]`: after an answer, so that no decision has to."""
+        """Makes ready what each path has reached at each of its results in a scene, what that result adds, float64
+        `[results, paths]`, and the best that may follow on each prefix: after an answer, so that no decision has to."""
         self._at_end = (self._by_size @ weights).clip(0.0, 1.0)[self._first]
         self._added = self._at_end.copy()
         self._added[1:] -= self._at_end[:-1]
-        self._planned: tuple[float, tuple[float, float], Choice] | None = None
+        self._most = np.maximum.reduceat(self._at_end[-1, self._by_prefix], self._begins)
+        self._planned = None
 
     def _result_ends(self) -> np.ndarray:
         """Segment after which each result of each path exists, int `[results, paths]`, in their order; the last one of
         a path with fewer is repeated."""
-        results, most = self._space.result_segments, 0
         ends = []
         for path in self._paths:
             keys = self._space.keys_by_segment(path)
-            own = [at for at in results if keys[at] is not None]
+            own = [at for at in self._space.result_segments if keys[at] is not None]
             if not own or any(key is not None for key in keys[own[-1] + 1 :]):
                 own.append(len(keys) - 1)
             ends.append(own)
-            most = max(most, len(own))
+        most = max(map(len, ends))
         return np.array([one + one[-1:] * (most - len(one)) for one in ends], np.intp).T
 
     def _quality_sources(self) -> np.ndarray:
@@ -303,18 +299,12 @@ class PassPolicy(FrontierPolicy):
         the one with the least left to run."""
         sources = np.empty_like(self._ends)
         sources[-1] = np.arange(len(self._paths))
-        last = len(self._space.segments) - 1
         for row, ends in enumerate(self._ends[:-1]):
-            for end in np.unique(ends):
-                here = np.flatnonzero(ends == end)
-                if end == last:
-                    sources[row, here] = here
-                    continue
-                numbers = self._prefix_numbers(int(end) + 1)
-                for number in np.unique(numbers[here]):
-                    group = np.flatnonzero(numbers == number)
-                    least = group[np.argmin(self._remaining_ms[int(end) + 1, group])]
-                    sources[row, here[numbers[here] == number]] = least
+            for end in np.unique(ends).tolist():
+                numbers = self._prefix_numbers(end + 1)
+                order = np.lexsort((self._after_ms[end], numbers))
+                least = order[np.unique(numbers[order], return_index=True)[1]]
+                sources[row, ends == end] = least[numbers[ends == end]]
         return sources
 
     def _of_group(self, segment: int, level: float, group: int) -> _Candidates:
@@ -325,19 +315,21 @@ class PassPolicy(FrontierPolicy):
         members = np.flatnonzero(np.asarray(frontiers.group_of) == group)
         if segment == 0 and len(members) > _MANY:
             members = self._worth_planning(members, level)
-        ends, here_ms = self._ends[:, members], self._remaining_ms[segment, members]
+        here_ms = self._remaining_ms[segment, members]
+        ends = self._ends[:, members]
         if (ends == ends[-1]).all():
             ends = ends[:1]
-        after = np.vstack([self._remaining_ms, np.zeros(len(self._paths))])
-        until_ms = np.where(ends < segment, 0.0, here_ms - after[ends + 1, members])
+        until_ms = np.where(ends < segment, 0.0, here_ms - self._after_ms[ends, members])
         results = int((ends < segment).sum(axis=0).min())
         mandatory_ms = until_ms[0]
-        is_whole = ends[0] == len(self._space.segments) - 1
         if not results:
+            is_whole = ends[0] == len(self._space.segments) - 1
             needed_ms = self._needed_ms[level][segment, members]
             mandatory_ms = np.where(is_whole, needed_ms, mandatory_ms)
         candidates = _Candidates(
+            int(self._prefixes.searchsorted(segment * len(self._paths) + group)),
             members,
+            {member: at for at, member in enumerate(members.tolist())},
             np.log(np.maximum(until_ms, _NO_TIME_MS / 2.0)),
             mandatory_ms,
             float(mandatory_ms.min()),
@@ -352,17 +344,14 @@ class PassPolicy(FrontierPolicy):
         """Those of some paths that are better at some size of object than all that need less time, and have as many
         results. The others are there to turn to on the way."""
         kept: list[int] = []
-        for is_single in (True, False):
-            group = members[(self._ends[0, members] == self._ends[-1, members]) == is_single]
-            if is_single:
-                best = np.zeros(self._by_size.shape[1])
-                for path in group[np.argsort(self._needed_ms[level][0, group], kind='stable')]:
-                    if not kept or (self._by_size[path] - best).max() > _LEAST_GAIN:
-                        kept.append(int(path))
-                        best = np.maximum(best, self._by_size[path])
-            else:
-                kept += group.tolist()
-        return np.array(sorted(kept))
+        best = np.zeros(self._by_size.shape[1])
+        is_single = self._ends[0, members] == self._ends[-1, members]
+        singles = members[is_single]
+        for path in singles[np.argsort(self._needed_ms[level][0, singles], kind='stable')].tolist():
+            if not kept or (self._by_size[path] - best).max() > _LEAST_GAIN:
+                kept.append(path)
+                best = np.maximum(best, self._by_size[path])
+        return np.array(sorted(kept + members[~is_single].tolist()))
 
     def _are_alike(self, members: np.ndarray) -> bool:
         rows = self._by_size[members[np.argsort(self._qualities[members], kind='stable')]]

@@ -59,11 +59,8 @@ class PassQuality:
             [part[0] for part in parts], self._coarse, self._network.coarse.class_names
         )
         fine = self._looks([part[1] for part in parts], self._fine, self._network.fine.class_names)
-        joined = np.maximum(coarse, fine)  # each object keeps the look that sees it better
-        has_coarse = np.array([part[0] is not None for part in parts])[:, None, None]
-        has_fine = np.array([part[1] is not None for part in parts])[:, None, None]
-        found = np.where(has_coarse & has_fine, joined, np.where(has_coarse, coarse, fine))
-        return found.reshape(len(paths), -1)
+        # Each object keeps the look that sees it better.
+        return np.maximum(coarse, fine).reshape(len(paths), -1)
 
     def pooled_by_size(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """The same in the mean of all classes: float64 `[paths, bins]`."""

@@ -7,7 +7,6 @@ had, and over what may enter: one object of every size, of an average class.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -39,6 +38,7 @@ class Scene:
 
     Attributes:
         weights: float64 `[classes * bins]`, bins of the first class first; sums to 1.
+        followers: are called with the weights when these change.
 
     Raises:
         ValueError: a class is not there, or a weight is not positive.
@@ -47,21 +47,17 @@ class Scene:
     def __init__(
         self, class_names: Sequence[str], importance: Mapping[str, float] | None = None
     ) -> None:
-        unknown = set(importance or {}) - set(class_names)
-        if unknown or not all(0.0 < one < np.inf for one in (importance or {}).values()):
+        importance = importance or {}
+        unknown = set(importance) - set(class_names)
+        if unknown or not all(0.0 < one < np.inf for one in importance.values()):
             raise ValueError(
-                f'weights of classes are {dict(importance or {})}, expected numbers above 0 for some of '
+                f'weights of classes are {dict(importance)}, expected numbers above 0 for some of '
                 f'{", ".join(class_names)}'
             )
-        self._importance = np.array([(importance or {}).get(name, 1.0) for name in class_names])
+        self._importance = np.array([importance.get(name, 1.0) for name in class_names])
         self._seen = np.zeros((len(class_names), len(SIZE_NAMES)))
-        self._followers: list[Callable[[np.ndarray], None]] = []
+        self.followers: list[Callable[[np.ndarray], None]] = []
         self._mix()
-
-    def follow(self, renew: Callable[[np.ndarray], None]) -> None:
-        """Calls `renew` with the weights, now and whenever they change."""
-        self._followers.append(renew)
-        renew(self.weights)
 
     def update(self, found: Detections, image_size: tuple[int, int]) -> None:
         """Takes in the objects of a frame, each by its score; boxes larger than the image count to the largest size."""
@@ -75,7 +71,7 @@ class Scene:
         entering = _ENTERING / len(self._importance)
         weights = (self._importance[:, None] * (self._seen + entering)).reshape(-1)
         self.weights = weights / weights.sum()
-        for renew in self._followers:
+        for renew in self.followers:
             renew(self.weights)
 
 
@@ -176,7 +172,7 @@ class SizeQuality:
     def _features(paths: Sequence[ExecutionPath]) -> np.ndarray:
         """One column for every setting of every operator: `[paths, settings]`."""
         sizes = paths[0].space.sizes
-        begins = np.array([0, *itertools.accumulate(sizes)])
+        begins = np.cumsum([0, *sizes])
         features = np.zeros((len(paths), max(int(begins[-1]), 1)))
         for row, path in enumerate(paths):
             features[row, begins[:-1] + path.settings] = 1.0

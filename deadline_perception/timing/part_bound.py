@@ -53,12 +53,15 @@ class PartBound:
 
     def _renew(self) -> None:
         """Takes over what frames have shown: after an answer, so that no decision has to."""
-        integral, recent, parts = self.integral, self.recent, self._parts
+        integral = self.integral
+        recent = self.recent
+        parts = self._parts
         limits = recent if parts['execution'] else recent.start
         self._execution_factor = math.exp(limits.log_limit)
         self._excess_ms = recent.interruption_ms * parts['interruption']
         of_q = integral.factor if parts['learns'] else math.exp(integral.initial_log_factor)
-        self.factor, self.interruption_ms = of_q * self._execution_factor, of_q * self._excess_ms
+        self.factor = of_q * self._execution_factor
+        self.interruption_ms = of_q * self._excess_ms
         for rest in self._rests:  # until it has frames of its own
             rest._renew()
 
@@ -137,7 +140,8 @@ class PartBound:
 
     def of_rest(self) -> PartBound:
         """A bound of a part of these frames, which goes by their times until it has seen some of its own."""
-        width, of_whole = self.integral.score_width, self.integral
+        of_whole = self.integral
+        width = of_whole.score_width
         begin = min(max(of_whole.log_factor, -width), width)
         rest = PartBound(
             BoundCalibrator(of_whole.alpha, of_whole.eta, width, begin),
