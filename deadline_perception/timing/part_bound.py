@@ -46,7 +46,8 @@ class PartBound:
         interruption: bool = True,
         learns: bool = True,
     ) -> None:
-        self.integral, self.recent = integral, recent
+        self.integral = integral
+        self.recent = recent
         self._parts = {'execution': execution, 'interruption': interruption, 'learns': learns}
         self._rests: list[PartBound] = []
         self._renew()

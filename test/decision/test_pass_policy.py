@@ -206,6 +206,59 @@ def test_a_plan_is_kept_where_another_path_is_only_as_good():
         assert policy.redecide(path, 1, math.inf, FACTOR, 5.0, LIKELY).path == path
 
 
+class QualitiesApart(QualitiesBySize):
+    """The deep path is better for large objects and worse for small ones."""
+
+    def by_size(self, paths):
+        deep = np.array([path['deep'] == 'run' for path in paths]) * 0.2
+        return self.table(paths)[:, None] + deep[:, None] * [1.0, -1.0]
+
+
+@given(
+    large=st.floats(0.0, 1.0),
+    remaining_ms=st.floats(0.5, 60.0),
+    epsilon=st.sampled_from([0.03, 1.0]),
+    planned=st.sampled_from([('crun-s1', 1), ('crun-s0', 1), ('s1', 2), ('s0', 2), ('s1', 3)]),
+)
+def test_a_plan_is_kept_without_a_look_at_others_only_where_none_is_better_by_enough(
+    large, remaining_ms, epsilon, planned
+):
+    name, segment = planned
+    choices = []
+    for most in (None, math.inf):
+        policy = PassPolicy(SPACE, Times(), QualitiesApart(), keep_epsilon=epsilon)
+        policy._weigh(np.array([large, 1.0 - large]))
+        if most is not None:
+            policy._most[:] = most  # so that it always looks
+        path = SPACE.parse(name)
+        choices.append(policy.redecide(path, segment, remaining_ms, FACTOR, 0.0, LIKELY))
+    assert choices[0] == choices[1]
+
+
+def test_no_array_is_made_for_a_plan_that_no_path_can_beat(monkeypatch):
+    policy = PassPolicy(SPACE, Times(), QualitiesApart())
+    policy.prepare()
+    path = SPACE.parse('crun-s0')
+    expected = policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY)
+    monkeypatch.delattr(pass_policy._TimeLeft, 'chances')
+    assert policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY) == expected
+    with pytest.raises(AttributeError, match='chances'):
+        policy.redecide(path, 1, 11.0, FACTOR, 5.0, LIKELY)
+
+
+def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
+    class Followed(QualitiesApart):
+        scene = SimpleNamespace(weights=np.array([0.0, 1.0]), followers=[])
+
+    policy = PassPolicy(SPACE, Times(), Followed())
+    small = policy.plan(100.0, FACTOR, LIKELY)
+    assert small.path == SPACE.parse('crun-s1')
+    for renew in Followed.scene.followers:
+        renew(np.array([1.0, 0.0]))
+    large = policy.redecide(small.path, 0, 100.0, FACTOR, 0.0, LIKELY)
+    assert large.path == SPACE.parse('crun-s0') and large.quality == pytest.approx(0.75)
+
+
 def test_a_plan_that_is_not_worth_planning_is_left_at_once(monkeypatch):
     monkeypatch.setattr(pass_policy, '_MANY', 1)
 

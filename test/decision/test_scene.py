@@ -125,6 +125,13 @@ def test_the_scene_weighs_classes_and_sizes_and_forgets_what_is_gone():
         Scene(('vehicle',), {'cat': 1.0})
 
 
+def test_followers_hear_of_every_change():
+    scene, heard = Scene(('vehicle',)), []
+    scene.followers.append(heard.append)
+    scene.update(Detections([[0, 0, 180, 90]], [0.9], [0]), (100, 200))
+    assert len(heard) == 1 and heard[0] is scene.weights
+
+
 def test_a_box_beyond_the_image_counts_to_the_largest_size():
     scene = Scene(('vehicle',))
     scene.update(Detections([[-50, -50, 400, 300]], [1.0], [0]), (100, 200))

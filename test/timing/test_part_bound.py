@@ -199,3 +199,12 @@ def test_the_bound_of_a_part_begins_where_the_whole_is_within_its_width(late, in
     assert part.integral.log_factor == (whole.integral.log_factor if begin is None else begin)
     assert (part.integral.alpha, part.integral.eta) == (0.02, 0.07)
     assert part.interruption_ms == 0.0
+
+
+def test_a_part_without_frames_of_its_own_goes_by_what_the_whole_learns():
+    whole = PartBound(BoundCalibrator(0.02, 0.07, 0.5), RecentTimes(0.02, START))
+    part, before = whole.of_rest(), whole.factor
+    for _ in range(20):
+        whole.observe(4.0, 10.0)
+    assert whole.factor > 1.5 * before
+    assert part.factor == pytest.approx(math.exp(whole.recent.log_limit))
