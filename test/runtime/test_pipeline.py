@@ -734,7 +734,7 @@ def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_
 
 def test_what_late_frames_brought_is_on_the_bounds_of_the_next(bench):
     pipeline = bench.build(OnePath())
-    bench.calibrator.observe(1.0, None)
+    bench.times.whole.observe_aborted(1.0, 0.5, is_late=True)
     bench.run(pipeline)
     factor = math.exp(0.05 * 0.99)
     assert bench.records[0].bound_ms == pytest.approx(factor * bench.records[0].forecast_ms)
