@@ -226,10 +226,12 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
             kept = [path for path in world.kept if not only_singles or path[COARSE] == NONE]
             policy = maker(space.space, space.forecast, quality, paths=kept)
             policy.prepare()
+            times = space.times(parts)
+            policy.learn_from(times)
             return Contender(
                 ReplayedNetwork(space.space, space.costs_ms, trace, space.answer_of),
                 policy,
-                space.times(parts),
+                times,
                 quality.scene if sees else None,
                 lambda scene, image, answer: scene.update(
                     found(world, image, answer), images[image].size

@@ -7,7 +7,9 @@ time costs what it would have added and no more, so it is started where that is 
     expected quality of a path = sum over its results of P(done in time) x what each adds.
 
 A frame for which the bound of no mandatory part fits is infeasible: it runs what is expected to be best of the paths with
-an even chance to be in time, since others would be aborted; without any the cheapest.
+an even chance to be in time, since others would be aborted; without any the cheapest. Once a frame runs, its bound was
+kept as it began: a mandatory part may then go on that is likely to be in time, since to ask for its bound at each of ten
+decisions would pay for the promise ten times.
 (Imprecise computation; an earlier policy of expected utility, research/policies, priced every late frame at three times
 what any path is worth, and so spent its time on being early.)
 """
@@ -27,13 +29,15 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.decision.policy import Choice, Quality, check_time_left
-from deadline_perception.timing.time_model import Forecast
+from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.time_model import Forecast, TimeModel
 
 _BOUND_DEVIATIONS, _P90_DEVIATIONS = 2.326, 1.282  # of a normal distribution, of 99 and 90 %
 _LEAST_DEVIATION = 0.01  # of the logarithm of a frame's time
 _NO_TIME_MS = 1e-6
 _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
 _EVEN_CHANCE = 0.5  # of a path that is run though no bound fits
+_LIKELY = 0.97  # chance of a mandatory part that may go on; measured: benchmarks/replay.py
 _HOPELESS = 0.02  # chance of a path below which longer ones are not looked at
 _ALIKE = 0.03  # of quality at some size, by which a path that is better over all may be worse
 _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
@@ -43,12 +47,18 @@ _SQRT_2 = math.sqrt(2.0)
 
 
 class _TimeLeft(NamedTuple):
-    """For what remains of a frame; see `Policy.plan`. The logarithm of its time over its forecast is normal: the 99th and
-    90th percentiles are the factor and `p90_share` of it."""
+    """For what remains of a frame; see `Policy.plan`. Times go as those of recent frames; where none are known, the
+    logarithm of a time over its forecast is normal: the 99th and 90th percentiles are the factor and `p90_share` of it.
+
+    Attributes:
+        ms, factor, p90_share: as given; of the first, interruptions have been taken off.
+        recent: bound of the frames, or rests, that are looked at; None: none are known.
+    """
 
     ms: float
     factor: float
     p90_share: float
+    recent: PartBound | None = None
 
     @property
     def deviation(self) -> float:
@@ -62,6 +72,8 @@ class _TimeLeft(NamedTuple):
             return 1.0
         if self.ms <= _NO_TIME_MS:
             return 0.0
+        if self.recent is not None:
+            return float(self._recent_share(math.log(forecast_ms)))
         ratio = math.log(self.ms / forecast_ms / self.factor) / self.deviation
         return 0.5 * math.erfc(-(ratio + _BOUND_DEVIATIONS) / _SQRT_2)
 
@@ -71,9 +83,18 @@ class _TimeLeft(NamedTuple):
             return (logs <= math.log(_NO_TIME_MS)).astype(np.float64)
         if self.ms == math.inf:
             return np.ones_like(logs)
+        if self.recent is not None:
+            return self._recent_share(logs)
         deviation = self.deviation
         median = math.log(self.factor) - _BOUND_DEVIATIONS * deviation
         return ndtr((math.log(self.ms) - median - logs) / deviation)
+
+    def _recent_share(self, logs: np.ndarray | float) -> np.ndarray:
+        """Of recent frames, with those that were interrupted: so the time is all that there is."""
+        assert self.recent is not None
+        expected = self.factor / self.recent.factor  # what a forecast is multiplied with
+        time = math.log((self.ms + self.recent.interruption_ms) / expected)
+        return self.recent.recent.shares_within(time - logs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +160,7 @@ class PassPolicy(FrontierPolicy):
         self._ends = self._result_ends()
         self._first = self._quality_sources()
         self._candidates: dict[tuple[int, float, int], _Candidates] = {}
+        self._times: TimeModel | None = None
         count = len(self._paths)
         segments = range(len(path_space.segments))
         prefixes = np.concatenate([at * count + self._prefix_numbers(at) for at in segments])
@@ -162,11 +184,15 @@ class PassPolicy(FrontierPolicy):
                     for group in range(len(self._of_all(segment, level).begins) - 1):
                         self._of_group(segment, level, group)
 
+    def learn_from(self, times: TimeModel) -> None:
+        """Chances follow the frames that a time model of the same forecast has seen, from now on."""
+        self._times = times
+
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`."""
         check_time_left(remaining_ms, factor, p90_share)
         candidates = self._of_group(0, self._level(p90_share), 0)
-        left = _TimeLeft(remaining_ms, factor, p90_share)
+        left = self._time_left(0, remaining_ms, factor, p90_share)
         choice = self._best_expected(candidates, 0, left)
         self._planned = left, choice
         return choice
@@ -184,23 +210,29 @@ class PassPolicy(FrontierPolicy):
         check_time_left(remaining_ms, factor, p90_share)
         level = self._level(p90_share)
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
-        left = _TimeLeft(remaining_ms, factor, p90_share)
+        left = self._time_left(segment, remaining_ms, factor, p90_share)
         if self._planned is not None:
             at_plan, plan = self._planned
             has_not_run = (
                 plan.path is path
-                and at_plan[1:] == left[1:]
+                and at_plan[1:3] == left[1:3]
                 and 0.0 <= at_plan.ms - left.ms <= _DECIDING_MS
                 and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
-        if not candidates.are_alike:
-            return self._best_expected(candidates, segment, left, planned)
-        if candidates.results:
+        if candidates.are_alike and candidates.results:
             return self._best_optional(path, segment, left)
-        return super().redecide(path, segment, remaining_ms, factor, elapsed_ms, p90_share)
+        return self._best_expected(candidates, segment, left, planned)
+
+    def _time_left(
+        self, segment: int, remaining_ms: float, factor: float, p90_share: float
+    ) -> _TimeLeft:
+        recent = None if self._times is None else self._times.part(segment)
+        if recent is not None and not recent.recent.has_limit:
+            recent = None
+        return _TimeLeft(remaining_ms, factor, p90_share, recent)
 
     def _best_optional(self, path: ExecutionPath, segment: int, left: _TimeLeft) -> Choice:
         """Of the frontier after a result so far: the greatest chance to be in time x what is added. The longest path
@@ -239,17 +271,19 @@ class PassPolicy(FrontierPolicy):
         so_far = self._at_end.item(results - 1, planned) if results else 0.0
         if here is not None and len(logs) == results + 1:
             # Mostly nothing can be so much better, and no other needs to be looked at.
-            fits = results or candidates.mandatory_ms.item(here) * left.factor <= left.ms
             chance = left.chance(self._remaining_ms.item(segment, planned))
+            may_go_on = results or chance >= _LIKELY
             gain = chance * (self._at_end.item(-1, planned) - so_far)
             most = self._most.item(candidates.prefix) - so_far
-            if fits and gain > _NEGLIGIBLE and most - gain <= self._keep_epsilon:
+            if may_go_on and gain > _NEGLIGIBLE and most - gain <= self._keep_epsilon:
                 return self._choice(segment, candidates, here, left)
         chances = left.chances(logs)
         expected = sum(chances * self._added[: len(logs)].take(candidates.members, axis=1))
         if not results:
             fits = candidates.mandatory_ms * left.factor <= left.ms
-            if candidates.least_ms * left.factor > left.ms:
+            if planned >= 0:
+                fits |= chances[0] >= _LIKELY
+            if not fits.any():
                 fits = chances[-1] >= _EVEN_CHANCE
                 fits[candidates.cheapest] = True
             expected = np.where(fits, expected, -1.0)

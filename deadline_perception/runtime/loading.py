@@ -240,6 +240,8 @@ def load_task(
     bound, notices = make_calibrator(options, forecast, calibration_file)
     parts = TimeParts(bounds=bounds)
     times = TimeModel(runs.path_space, forecast, bound, wcet=wcet, parts=parts)
+    if isinstance(policy, PassPolicy) and planned_by is forecast:
+        policy.learn_from(times)
     if profile.was_disturbed:
         notices.append(
             f'the latency profile was measured beside other programs, at a load of {profile.load_before:.1f} '

@@ -261,7 +261,9 @@ class InferenceRun:
         job, inference, run = self._job, self._inference, self._run
         if run is None:
             left_ms = until_ms() - inference.clock_ms()
-            job.path = path = inference.policy.plan(left_ms, self._times.slowdown).path
+            factor = self._times.factor
+            expected_ms = left_ms * factor / self._times.slowdown
+            job.path = path = inference.policy.plan(expected_ms, factor).path
             self._path_ms = self._times.forecast.forecast_ms(path)
             run = inference.network.start(self._image, path)
         while run.segment < self._count:
@@ -317,12 +319,11 @@ class InferenceRun:
         job, times, segment = self._job, self._times, run.segment
         rest_ms = times.forecast.forecast_ms(run.path, segment)
         progress = times.progress(self._path_ms - rest_ms, job.network_ms)
+        factor, p90_share = times.factor_from(segment, progress), self._p90_share
         if for_tracks_ms is not None:
-            factor, p90_share, remaining_ms = times.slowdown, 1.0, for_tracks_ms
-            extra_ms = 0.0
-            limit_ms = remaining_ms
+            p90_share, remaining_ms, extra_ms = 1.0, for_tracks_ms, 0.0
+            limit_ms = remaining_ms * factor / times.slowdown  # its expected time is to fit
         else:
-            factor, p90_share = times.factor_from(segment, progress), self._p90_share
             extra_ms = times.interruption_from(segment)
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
             limit_ms = remaining_ms = self._due_ms - at_ms - reserve_ms

@@ -129,6 +129,7 @@ class RecentTimes:
         self._calm_frames = BURST_FRAMES
         self._first: list[tuple[float, float]] = []
         self._limit: float | None = None
+        self._window = np.zeros(0)  # the ordered log ratios when the limit was made
         self._deviation = 0.0
         self._since = 0
         self.interruption_ms = 0.0
@@ -137,6 +138,12 @@ class RecentTimes:
     def has_limit(self) -> bool:
         """Frames enough were seen for a limit of their own."""
         return self._limit is not None
+
+    def shares_within(self, log_ratios: np.ndarray | float) -> np.ndarray:
+        """Shares of the frames whose log ratios lie below given ones, interpolated; below all of them 0, and above all
+        the chance that a next one does. Of as many as make a limit."""
+        shares = (np.arange(len(self._window)) + 0.5) / len(self._window)
+        return np.asarray(np.interp(log_ratios, self._window, shares, 0.0, shares[-1]))
 
     @property
     def log_limit(self) -> float:
@@ -258,7 +265,8 @@ class RecentTimes:
 
     def _renew_limit(self) -> None:
         count = len(self._ordered)
-        median, deviation = robust_moments(np.array(self._ordered))
+        self._window = np.array(self._ordered)
+        median, deviation = robust_moments(self._window)
         start = min(max(self.start.deviation, _LEAST_DEVIATION), _MOST_PRIOR_DEVIATION)
         weight = _PRIOR_FRAMES / (_PRIOR_FRAMES + count)
         self._deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)

@@ -421,6 +421,12 @@ class TimeModel:
         """See `FrameTimes.probability_in_time`, at a slowdown."""
         return self.begin(slowdown).probability_in_time(path, segment, spent_ms, remaining_ms)
 
+    def part(self, segment: int) -> PartBound:
+        """The bound of what is left as a segment begins; of whole frames before the first."""
+        if segment == 0 or not self.parts.remaining:
+            return self.whole
+        return self._remaining[segment].bound
+
     @property
     def reserve(self) -> FrameReserve:
         """What the next frame keeps for deciding and publishing."""
