@@ -13,6 +13,8 @@ from deadline_perception.decision import pass_policy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import PassQuality
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.time_model import TimeModel
 
 # A first look of 5 ms, then a closer one of 10 ms and of 10 more where its skip runs; or the closer one alone.
 SPACE = PathSpace(
@@ -282,3 +284,36 @@ def test_the_first_result_alone_has_to_fit_where_every_path_begins_with_it():
     paths = [path for path in SPACE if path['coarse'] == 'run']
     choice = PassPolicy(SPACE, Times(), Qualities(), paths=paths).plan(12.0, FACTOR, LIKELY)
     assert choice.feasible and choice.bound_ms == pytest.approx(5.0 * FACTOR)
+
+
+def followed(ratios, *, keep_epsilon=0.005):
+    """A policy whose time model has seen frames that took so many times what was forecast."""
+    policy = PassPolicy(SPACE, Times(), Qualities(), keep_epsilon=keep_epsilon)
+    times = TimeModel(SPACE, Times(), BoundCalibrator(0.01, 0.05, math.log(8.0)))
+    for ratio in ratios:
+        times.whole.observe(10.0, 10.0 * ratio)
+    policy.learn_from(times)
+    return policy, times
+
+
+def test_chances_are_those_of_the_frames_that_were_seen():
+    policy, times = followed([1.0, 1.01, 0.99, 2.0] * 50)  # whatever the p90 share says
+    bound = times.begin(1.0)
+    remaining_ms = (
+        25.0 * 1.2 - bound.interruption_ms
+    )  # the deep path takes 25: three of four make it
+    left = policy._time_left(0, remaining_ms, bound.factor, 0.9)
+    assert left.chance(25.0) == pytest.approx(0.75, abs=0.01)
+    assert left.chances(np.log([25.0, 5.0])) == pytest.approx([0.75, 1.0], abs=0.01)
+
+
+def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():
+    policy, times = followed([])
+    deep = next(at for at, one in enumerate(SPACE.segments) if one.name == 'deep')
+    rest = times.part(deep)
+    for ratio in [0.9, 1.0, 1.0, 1.1] * 50:
+        rest.observe(10.0, 10.0 * ratio)
+    path, left_ms = SPACE.parse('s0'), 11.0 * 1.15
+    assert 11.0 * rest.factor > left_ms
+    assert policy.redecide(path, deep, left_ms, rest.factor, 9.0).path == path
+    assert policy.redecide(path, deep, 11.0 * 0.95, rest.factor, 9.0).path == SPACE.parse('s1')
