@@ -2,14 +2,21 @@
 
 RECORDING is what the demo, the bag_recorder node or `ros2 bag record` wrote: mcap or sqlite3, with any namespace. The
 topics camera_info, detector/latency, detector/path, detector/detections, time_budget/budget, contention_monitor/state
-and, for accuracy, ground_truth are read. With --source the report also shows pictures.
+and, for accuracy, ground_truth are read. With --source the report also shows pictures. Of two recordings it shows the
+figures with their differences, and the charts on the same scales under one time cursor.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
+from deadline_perception.extras.report.comparison import (
+    LETTERS,
+    compared_figures,
+    write_comparison,
+)
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.report import write_report
 from deadline_perception.extras.report.summary import unscored_words
@@ -18,7 +25,12 @@ from deadline_perception.tools.support.file_arguments import check_folder
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('recording', type=Path, help='bag folder, or .mcap or .db3 file')
+    parser.add_argument(
+        'recording',
+        type=Path,
+        nargs='+',
+        help='bag folder, or .mcap or .db3 file; a second one is shown beside it',
+    )
     parser.add_argument('--source', help='the bag or other source with the images that were played')
     parser.add_argument(
         '--out', type=Path, default=Path('out/report'), help='folder for the report'
@@ -28,23 +40,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads the recording and writes the report; returns the exit status."""
     check_folder('--out', args.out)
-    recording = read_recording(args.recording)
-    if recording.ending:
-        print(recording.ending)
+    if len(args.recording) > 2:
+        raise ValueError(
+            f'there are {len(args.recording)} recordings, expected one, or two to show beside each other'
+        )
+    recordings = [read_recording(place) for place in args.recording]
+    for recording in recordings:
+        if recording.ending:
+            print(recording.ending)
     source = None
     if args.source:
         from deadline_perception.extras.data.source import open_source
 
         source = open_source(args.source)
+    if len(recordings) == 2:
+        names = [str(place) for place in args.recording]
+        summaries = write_comparison(recordings, names, args.out, source=source)
+        print_compared_table(summaries, names, args.out / 'report.html')
+        return 0
     summary = write_report(
-        recording,
+        recordings[0],
         args.out,
         source=source,
-        facts={'device': recording.frames[-1].device},
-        notes=[f'Read from {args.recording.name}.'],
+        facts={'device': recordings[0].frames[-1].device},
+        notes=[f'Read from {args.recording[0].name}.'],
     )
     print_closing_table(summary, args.out / 'report.html')
     return 0
+
+
+def print_compared_table(summaries: Sequence[dict], names: Sequence[str], page: Path) -> None:
+    """Prints the figures of two runs with their differences, and where the report lies."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title='Two runs beside each other')
+    table.add_column(no_wrap=True)
+    for title in (*LETTERS, 'B less A'):
+        table.add_column(title, justify='right', no_wrap=True)
+    for row in compared_figures(summaries):
+        table.add_row(*map(escape, row.cells()))
+    console = Console()
+    console.print(table)
+    for letter, name in zip(LETTERS, names):
+        console.print(f'{letter}: {name}', soft_wrap=True, highlight=False, markup=False)
+    console.print(f'Report: {page}', soft_wrap=True, highlight=False, markup=False)
 
 
 def print_closing_table(summary: dict, page: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -13,13 +12,19 @@ import numpy as np
 from deadline_perception.core.records import OperatorRecord
 from deadline_perception.extras.report.causes import slowdown_of
 from deadline_perception.extras.report.recording import FrameRecord, Recording
+from deadline_perception.extras.report.scales import (
+    MOST_RATIO,
+    NETWORK_COLOURS,
+    Scales,
+    bound_ratios,
+    frame_times_s,
+    phase_layers,
+    ratio_edges,
+    stacked_ms,
+    times_s,
+)
 from deadline_perception.runtime.job import Outcome
 
-MOST_FRAMES = (
-    1200  # drawn singly; of longer runs the worst frame of each of so many stretches is drawn
-)
-_MOST_RATIO = 5.0  # of a time to its bound that is drawn apart
-_NETWORK_COLOURS = 6  # of the network's phases, in turn
 # Each colour is drawn as a mark of its own and then replaced by the CSS variable of the same name.
 _THEME = {
     'ink': '#010203',
@@ -41,49 +46,20 @@ _THEME = {
     'phase-age': '#010220',
     'phase-queue': '#010221',
     'phase-node': '#010222',
-    **{f'phase-network{number}': f'#01023{number}' for number in range(_NETWORK_COLOURS)},
+    **{f'phase-network{number}': f'#01023{number}' for number in range(NETWORK_COLOURS)},
 }
 _LEVELS = 5
-_NODE_STACK = (
-    ('age', 'camera to node', ('age',)),
-    ('queue', 'waiting for the frame before', ('queue',)),
-    ('node', 'convert, decide, publish', ('convert', 'decision', 'publish')),
-)
 LEFT, RIGHT = 0.1, 0.985  # share of the width where every time axis begins and ends
 _WIDTH_IN = 11.5
 
 
-def drawn_frames(recording: Recording) -> list[FrameRecord]:
-    """The stamped frames that the charts draw, in the order of their stamps."""
-    frames = sorted(
-        (frame for frame in recording.frames if frame.stamp_ns and math.isfinite(frame.total_ms)),
-        key=lambda frame: frame.stamp_ns,
-    )
-    if len(frames) <= MOST_FRAMES:
-        return frames
-    stretches = np.array_split(np.arange(len(frames)), MOST_FRAMES)
-    return [
-        max(
-            (frames[index] for index in stretch),
-            key=lambda frame: frame.total_ms / max(frame.budget_ms, 1e-9),
-        )
-        for stretch in stretches
-    ]
-
-
-def times_s(recording: Recording, stamps_ns: Sequence[int]) -> np.ndarray:
-    """Seconds since the first image that the camera sent with a stamp."""
-    first = next((stamp_ns for stamp_ns in recording.sent_stamps_ns if stamp_ns), 0)
-    return (np.array(stamps_ns, dtype=np.int64) - first) / 1e9
-
-
-def timeline(recording: Recording, frames: list[FrameRecord]) -> str:
+def timeline(recording: Recording, frames: list[FrameRecord], scales: Scales) -> str:
     """Speed, then budget with latency and bound, then slowdown over time; misses and infeasible frames marked."""
     heights = (
         [1.0] * bool(recording.speed_mps.values) + [3.0] + [1.0] * bool(recording.slowdown.values)
     )
     figure, axes = _axes(heights, 1.7 + len(heights), 'timeline')
-    time_s = times_s(recording, [frame.stamp_ns for frame in frames])
+    time_s = frame_times_s(recording, frames)
     rows = iter(axes)
     if recording.speed_mps.values:
         row = next(rows)
@@ -93,22 +69,19 @@ def timeline(recording: Recording, frames: list[FrameRecord]) -> str:
         )
         row.plot(speed_time_s, recording.speed_mps.values, color=_THEME['speed'], linewidth=1.4)
         row.set_ylabel('speed\nm/s')
-        row.set_ylim(bottom=0)
-    _draw_latency(next(rows), time_s, frames)
+        row.set_ylim(0, scales.speed_mps)
+    _draw_latency(next(rows), time_s, frames, scales)
     if recording.slowdown.values:
         row = next(rows)
         values = [slowdown_of(recording, frame) for frame in frames]
         row.plot(time_s, values, color=_THEME['slowdown'], linewidth=1.2)
         row.set_ylabel('slowdown\nfactor')
-        row.set_ylim(
-            0.9,
-            max(2.0, 1.1 * max((value for value in values if math.isfinite(value)), default=2.0)),
-        )
-    _finish_time_axis(axes, time_s)
+        row.set_ylim(0.9, scales.slowdown)
+    _finish_time_axis(axes, scales)
     return _svg(figure)
 
 
-def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
+def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord], scales: Scales) -> None:
     budgets = np.array([frame.budget_ms for frame in frames])
     totals = np.array([frame.total_ms for frame in frames])
     bounds = np.array([frame.total_bound_ms for frame in frames])
@@ -139,27 +112,24 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
         markeredgewidth=0,
     )
     row.set_ylabel('image to\ndetections, ms')
-    top = max(float(np.max(totals, initial=1)), float(np.max(budgets, initial=1)))
-    if top > 5 * float(np.median(totals)):
+    if scales.logarithmic:
         from matplotlib.ticker import LogLocator
 
         row.set_yscale('log')
         row.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
         row.yaxis.set_major_formatter(lambda value, _: f'{value:g}')
         row.yaxis.set_minor_formatter(lambda *_: '')
-        row.set_ylim(0.8 * float(min(totals.min(), budgets.min())), 1.25 * top)
-    else:
-        row.set_ylim(0, 1.08 * top)
+    row.set_ylim(*scales.latency_ms)
 
 
-def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
+def lanes(recording: Recording, frames: list[FrameRecord], scales: Scales) -> str:
     """One lane per operator over time, shaded by how much of the network was used. Empty without recorded paths."""
     decided = [frame for frame in frames if frame.outcome is not Outcome.COASTED and frame.decision]
     operators = _operators(decided)
     if not operators:
         return ''
     figure, (row,) = _axes([1.0], 0.32 * len(operators) + 0.55, 'lanes')
-    time_s = times_s(recording, [frame.stamp_ns for frame in decided])
+    time_s = frame_times_s(recording, decided)
     step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.1
 
     def bars(
@@ -192,9 +162,7 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
     row.set_yticks(range(len(operators)), [name.replace('_', ' ') for name in reversed(operators)])
     row.set_ylim(-0.6, len(operators) - 0.4)
     row.grid(False)
-    _finish_time_axis(
-        [row], times_s(recording, [frame.stamp_ns for frame in frames])
-    )  # as in the other charts
+    _finish_time_axis([row], scales)
     return _svg(figure)
 
 
@@ -239,25 +207,14 @@ def _shade(operator: OperatorRecord | None) -> str | None:
     return f'level{round(share * (_LEVELS - 1))}'
 
 
-def phases(recording: Recording, frames: list[FrameRecord]) -> str:
+def phases(recording: Recording, frames: list[FrameRecord], scales: Scales) -> str:
     """Where the time of every frame went, stacked."""
     figure, (row,) = _axes([1.0], 2.7, 'phases')
-    time_s = times_s(recording, [frame.stamp_ns for frame in frames])
-    rows = _stack(recording)
-    stacks = [
-        [
-            sum(
-                np.nan_to_num({**frame.phase_ms, **frame.network_phase_ms}.get(phase, 0.0))
-                for phase in names
-            )
-            for frame in frames
-        ]
-        for _, _, names in rows
-    ]
+    time_s = frame_times_s(recording, frames)
     row.stackplot(
         time_s,
-        stacks,
-        colors=[_THEME[f'phase-{key}'] for key, _, _ in rows],
+        stacked_ms(recording, frames),
+        colors=[_THEME[f'phase-{key}'] for key, _, _ in phase_layers(recording)],
         linewidth=0,
         step='mid',
     )
@@ -268,46 +225,25 @@ def phases(recording: Recording, frames: list[FrameRecord]) -> str:
         linewidth=1.6,
         drawstyle='steps-mid',
     )
-    row.set_ylim(0, 1.15 * float(np.max(np.sum(stacks, axis=0), initial=1)))
+    row.set_ylim(0, scales.phases_ms)
     row.set_ylabel('image to\ndetections, ms')
-    _finish_time_axis([row], time_s)
+    _finish_time_axis([row], scales)
     return _svg(figure)
-
-
-def _stack(recording: Recording) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Colour, words and phases of each layer of `phases`, bottom first."""
-    network = [
-        (f'network{number % _NETWORK_COLOURS}', f'network: {phase}', (phase,))
-        for number, phase in enumerate(recording.network_phases)
-    ]
-    return [*_NODE_STACK, *network]
 
 
 def phase_legend(recording: Recording) -> list[tuple[str, str]]:
     """Words and CSS colour variables of `phases`, bottom first."""
-    return [(words, f'phase-{key}') for key, words, _ in _stack(recording)]
+    return [(words, f'phase-{key}') for key, words, _ in phase_layers(recording)]
 
 
-def bound_histogram(recording: Recording) -> str:
-    """Distribution of the network's time over its bound; right of 1 the bound was exceeded.
-
-    Frames that were aborted within their bound are dropped: nobody knows how long they would have taken.
-    """
-    ratios = np.array(
-        [
-            frame.network_ms / frame.bound_ms
-            for frame in recording.frames
-            if frame.bound_ms > 0
-            and not (frame.outcome is Outcome.COASTED and frame.network_ms <= frame.bound_ms)
-        ]
-    )
+def bound_histogram(recording: Recording, scales: Scales) -> str:
+    """Distribution of the network's time over its bound; right of 1 the bound was exceeded."""
+    ratios = bound_ratios(recording)
     figure, (row,) = _axes([1.0], 2.9, 'histogram', width_in=6.2)
-    ratios = np.minimum(ratios, _MOST_RATIO)  # one that hung does not stretch the axis
-    edges = np.arange(0.0, max(1.2, float(np.max(ratios, initial=0)) + 0.05), 0.025)
     for within, colour in ((True, 'latency'), (False, 'miss')):
         row.hist(
             ratios[(ratios <= 1) == within],
-            bins=edges,
+            bins=ratio_edges(scales.ratio),
             color=_THEME[colour],
             alpha=0.85,
             rwidth=0.88,
@@ -322,8 +258,9 @@ def bound_histogram(recording: Recording) -> str:
         va='top',
         fontsize=10,
     )
-    row.set_xlim(0, edges[-1])
-    row.set_xlabel(f'network time / its bound (ratio, {_MOST_RATIO:g} and more as {_MOST_RATIO:g})')
+    row.set_xlim(0, scales.ratio)
+    row.set_ylim(0, scales.ratio_frames)
+    row.set_xlabel(f'network time / its bound (ratio, {MOST_RATIO:g} and more as {MOST_RATIO:g})')
     row.set_ylabel('frames')
     row.tick_params('x', pad=7)  # off the 0 of the other axis
     return _svg(figure)
@@ -367,16 +304,9 @@ def _axes(heights: Sequence[float], height_in: float, salt: str, width_in: float
     return figure, list(rows)
 
 
-def _finish_time_axis(rows: list, time_s: np.ndarray) -> None:
-    begin_s, end_s = time_range_s(time_s)
-    rows[-1].set_xlim(begin_s, end_s)
+def _finish_time_axis(rows: list, scales: Scales) -> None:
+    rows[-1].set_xlim(*scales.time_s)
     rows[-1].set_xlabel('seconds since the first image')
-
-
-def time_range_s(time_s: np.ndarray) -> tuple[float, float]:
-    """First and last second of every time axis."""
-    begin_s, end_s = (float(time_s[0]), float(time_s[-1])) if len(time_s) else (0.0, 1.0)
-    return (begin_s, end_s) if end_s > begin_s else (begin_s, begin_s + 1.0)
 
 
 def _svg(figure) -> str:

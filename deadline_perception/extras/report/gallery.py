@@ -17,8 +17,9 @@ from deadline_perception.extras.report.recording import FrameRecord, Recording
 
 PICTURES = 8
 _MISSED = 3  # at most so many of the pictures are frames that missed
-_WIDTH_PX = 640
-_JPEG_QUALITY = 82
+_WIDTH_PX, _JPEG_QUALITY = 640, 82
+CLICKED = 400  # frames of which a picture is kept for clicks on charts, half of them for misses
+_CLICKED_WIDTH_PX, _CLICKED_QUALITY = 520, 70  # a page of so many stays below 20 MB
 _SAME_PLACE_PX = 0.5
 SHOWN_SCORE = 0.3  # detections below it count for accuracy, but would hide the picture
 
@@ -36,12 +37,21 @@ class Picture:
     data_uri: str
 
 
-def chosen_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
-    """Frames distributed evenly over the run with some that missed among them, in the order of their stamps."""
-    chosen = spread_evenly([frame for frame in frames if not frame.in_time], _MISSED)
-    others = [frame for frame in frames if not any(frame is taken for taken in chosen)]
+def chosen_frames(
+    frames: list[FrameRecord], count: int = PICTURES, missed: int = _MISSED
+) -> list[FrameRecord]:
+    """Frames distributed evenly over the run with some that missed among them, in the order of their stamps.
+
+    Args:
+        frames: to choose from.
+        count: so many are chosen, or all.
+        missed: at most so many of them missed, beside those that the others hold.
+    """
+    chosen = spread_evenly([frame for frame in frames if not frame.in_time], missed)
+    taken = {id(frame) for frame in chosen}
+    others = [frame for frame in frames if id(frame) not in taken]
     return sorted(
-        chosen + spread_evenly(others, PICTURES - len(chosen)), key=lambda frame: frame.stamp_ns
+        chosen + spread_evenly(others, count - len(chosen)), key=lambda frame: frame.stamp_ns
     )
 
 
@@ -78,14 +88,27 @@ def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
 def gallery(recording: Recording, source: Sequence) -> list[Picture]:
     """Annotated pictures of the chosen frames, as many as have an image in the source."""
     images = images_of(recording, source)
-    frames = [
+    return [
+        Picture(frame, _drawn(recording, frame, images, _WIDTH_PX, _JPEG_QUALITY))
+        for frame in chosen_frames(_pictured(recording, images))
+    ]
+
+
+def frame_pictures(recording: Recording, source: Sequence) -> dict[int, str]:
+    """Smaller pictures of up to `CLICKED` frames by stamp, as `data:` addresses."""
+    images = images_of(recording, source)
+    chosen = chosen_frames(_pictured(recording, images), CLICKED, CLICKED // 2)
+    return {
+        frame.stamp_ns: _drawn(recording, frame, images, _CLICKED_WIDTH_PX, _CLICKED_QUALITY)
+        for frame in chosen
+    }
+
+
+def _pictured(recording: Recording, images: dict[int, Frame]) -> list[FrameRecord]:
+    return [
         frame
         for frame in recording.frames
         if frame.stamp_ns in images and math.isfinite(frame.total_ms)
-    ]
-    return [
-        Picture(frame, _draw(recording, frame, images[frame.stamp_ns].load_bgr()))
-        for frame in chosen_frames(frames)
     ]
 
 
@@ -110,10 +133,12 @@ def _same_objects(recording: Recording, sent: list[int], frames: Many[Frame]) ->
     )
 
 
-def _draw(recording: Recording, frame: FrameRecord, image_bgr: np.ndarray) -> str:
+def _drawn(
+    recording: Recording, frame: FrameRecord, images: dict[int, Frame], width_px: int, quality: int
+) -> str:
     detections = (frame.detections or Detections.none()).with_score(SHOWN_SCORE)
     drawn = annotate(
-        image_bgr,
+        images[frame.stamp_ns].load_bgr(),
         detections,
         recording.class_names,
         ground_truth=recording.ground_truth.get(frame.stamp_ns),
@@ -125,8 +150,8 @@ def _draw(recording: Recording, frame: FrameRecord, image_bgr: np.ndarray) -> st
         outcome=frame.outcome.name.lower(),
         met=frame.in_time,
     )
-    if drawn.shape[1] > _WIDTH_PX:
-        height_px = round(drawn.shape[0] * _WIDTH_PX / drawn.shape[1])
-        drawn = cv2.resize(drawn, (_WIDTH_PX, height_px), interpolation=cv2.INTER_AREA)
-    _, jpeg = cv2.imencode('.jpg', drawn, [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
+    if drawn.shape[1] > width_px:
+        height_px = round(drawn.shape[0] * width_px / drawn.shape[1])
+        drawn = cv2.resize(drawn, (width_px, height_px), interpolation=cv2.INTER_AREA)
+    _, jpeg = cv2.imencode('.jpg', drawn, [cv2.IMWRITE_JPEG_QUALITY, quality])
     return 'data:image/jpeg;base64,' + base64.b64encode(jpeg.tobytes()).decode('ascii')

@@ -164,13 +164,14 @@ def write_task_report(
         for name, row in summary.items()
     ]
     page = render(
+        'tasks.html.j2',
         title='Several networks on one processor',
         name=recording.name,
         subtitle=f'{sum(row["jobs"] for row in summary.values())} jobs',
         tasks=rows,
         notes=[*notes, *([ending] if ending else [])],
         picture=base64.b64encode(draw_timeline(tasks)).decode(),
-        frames={'frames': []},
+        cursor={'runs': []},
         timeline_note=f'{_SHOWN_MS / 1000.0:.1f} s from the middle of the run: a bar for each job, darker at '
         f'higher levels, red where it missed; marks are releases.',
     )
