@@ -37,7 +37,7 @@ def test_reports_a_recording_of_a_namespaced_robot_with_its_images(drive, tmp_pa
     assert (done.returncode, done.stderr) == (0, '')
     assert 'images sent' in done.stdout and 'Report:' in done.stdout
     assert json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_sent'] == 30
-    assert (tmp_path / 'out' / 'report.html').read_text().count('data:image/jpeg') == 8
+    assert (tmp_path / 'out' / 'report.html').read_text().count('img src="data:image/jpeg') == 8
 
 
 def test_says_in_one_line_what_is_wrong_with_the_recording_and_its_folder(tmp_path, refusal):
@@ -67,6 +67,23 @@ def test_a_recording_that_was_cut_off_is_reported_up_to_there(tmp_path, capsys):
     assert sentence and sentence[0] in (tmp_path / 'out' / 'report.html').read_text()
     assert (
         100 < json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_delivered'] < 300
+    )
+
+
+def test_two_recordings_are_shown_beside_each_other(drive, tmp_path, capsys):
+    write_drive(tmp_path / 'other', frames=20)
+    out = tmp_path / 'out'
+    assert main(['report', str(drive), str(tmp_path / 'other'), '--out', str(out)]) == 0
+    said = capsys.readouterr().out
+    assert re.search('images sent +│ +30 │ +20 │ +-10 ', said)
+    assert f'A: {drive}\nB: {tmp_path / "other"}\nReport: {out / "report.html"}' in said
+    assert list(json.loads((out / 'summary.json').read_text())) == ['A', 'B']
+
+
+def test_more_than_two_recordings_are_refused_before_any_is_read(tmp_path, refusal):
+    said = refusal('report', 'a', 'b', 'c', '--out', tmp_path / 'out')
+    assert said == (
+        'deadline-perception report: there are 3 recordings, expected one, or two to show beside each other\n'
     )
 
 

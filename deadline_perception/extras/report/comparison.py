@@ -42,9 +42,13 @@ class ComparedFigure:
     def cells(self) -> list[str]:
         """Label, both values, and the second less the first, as text."""
         first, second = self.values
-        known = first is not None and second is not None
-        difference = f'{second - first:+.{self.digits}f}' if known else '–'
-        return [self.label, *(self._text(value) for value in self.values), difference]
+        if first is None or second is None:
+            difference = '–'
+        elif round(second - first, self.digits) == 0:
+            difference = self._text(0.0)
+        else:
+            difference = f'{second - first:+.{self.digits}f}'
+        return [self.label, self._text(first), self._text(second), difference]
 
     def _text(self, value: float | None) -> str:
         return '–' if value is None else f'{value:.{self.digits}f}'

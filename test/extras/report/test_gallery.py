@@ -8,7 +8,14 @@ import numpy as np
 from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
-from deadline_perception.extras.report.gallery import PICTURES, chosen_frames, gallery, images_of
+from deadline_perception.extras.report import gallery as gallery_module
+from deadline_perception.extras.report.gallery import (
+    PICTURES,
+    chosen_frames,
+    frame_pictures,
+    gallery,
+    images_of,
+)
 from deadline_perception.extras.report.recorded_bag import read_recording
 
 
@@ -76,3 +83,13 @@ def test_pictures_are_jpegs_of_their_frames(drive, images):
         jpeg = base64.b64decode(picture.data_uri.removeprefix('data:image/jpeg;base64,'))
         image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
         assert image.shape[1] == 640 and image.shape[0] > 380  # the image and the strip below it
+
+
+def test_clicks_have_pictures_of_every_frame_up_to_a_limit_and_misses_among_them(
+    drive, images, monkeypatch
+):
+    assert set(frame_pictures(drive, images(60))) == {frame.stamp_ns for frame in drive.frames}
+    monkeypatch.setattr(gallery_module, 'CLICKED', 10)
+    kept = frame_pictures(drive, images(60))
+    missed = [frame.stamp_ns for frame in drive.frames if not frame.in_time]
+    assert len(kept) == 10 and sum(stamp in kept for stamp in missed) >= min(5, len(missed))

@@ -9,15 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from deadline_perception.extras.report.gallery import PICTURES, Picture
-from deadline_perception.extras.report.report import (
-    numbers,
-    path_words,
-    report_page,
-    verdict,
-    waste,
-    write_report,
-)
+from deadline_perception.extras.report.report import path_words, report_page, write_report
 from deadline_perception.extras.report.summary import summarise
+from deadline_perception.extras.report.verdict import numbers, verdict, waste
 
 VOID = {'meta', 'img', 'br'}
 SPREAD = {'p50': 60.4, 'p95': 80.0, 'p99': 90.0, 'max': 99.0}
@@ -53,7 +47,9 @@ SUMMARY = {
 def test_writes_summary_and_page_and_leaves_nothing_else(tmp_path, drive, images):
     summary = write_report(drive, tmp_path / 'out', source=images(60))
     assert json.loads((tmp_path / 'out' / 'summary.json').read_text()) == summary
-    assert (tmp_path / 'out' / 'report.html').read_text().count('data:image/jpeg') == PICTURES
+    assert (tmp_path / 'out' / 'report.html').read_text().count(
+        'img src="data:image/jpeg'
+    ) == PICTURES
     expected = ['report.html', 'summary.json']
     assert sorted(file.name for file in (tmp_path / 'out').iterdir()) == expected
 
@@ -96,7 +92,7 @@ class Page(HTMLParser):
 
 
 def page_of(recording, pictures=(), facts=None, notes=()) -> Page:
-    return Page(report_page(recording, summarise(recording, {}), pictures, facts or {}, notes))
+    return Page(report_page(recording, summarise(recording, {}), pictures, facts or {}, notes, {}))
 
 
 def test_has_every_section_and_asks_for_nothing_outside_itself(drive):
