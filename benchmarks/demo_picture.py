@@ -17,10 +17,10 @@ from PIL import Image
 from deadline_perception.core.images.annotate import annotate
 from deadline_perception.core.records import Sequence
 from deadline_perception.extras.data.source import open_source
-from deadline_perception.extras.report.charts import times_s
 from deadline_perception.extras.report.gallery import images_of
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.recording import FrameRecord, Recording
+from deadline_perception.extras.report.scales import times_s
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).parents[1]
