@@ -218,9 +218,12 @@ def phases(recording: Recording, frames: list[FrameRecord], scales: Scales) -> s
         linewidth=0,
         step='mid',
     )
+    budgets = np.array([frame.budget_ms for frame in frames])
     row.plot(
         time_s,
-        [frame.budget_ms for frame in frames],
+        np.where(
+            budgets <= scales.phases_ms, budgets, np.nan
+        ),  # of one above, only ends would show
         color=_THEME['budget'],
         linewidth=1.6,
         drawstyle='steps-mid',

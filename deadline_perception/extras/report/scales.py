@@ -67,9 +67,8 @@ def scales_of(runs: Sequence[tuple[Recording, list[FrameRecord]]]) -> Scales:
         if logarithmic
         else (0.0, 1.08 * top_ms)
     )
-    speeds = [
-        value for recording, _ in runs for value in recording.speed_mps.values
-    ]  # NaN: unknown
+    # NaN where it is unknown
+    speeds = [value for recording, _ in runs for value in recording.speed_mps.values]
     slowdowns = [slowdown_of(recording, frame) for recording, drawn in runs for frame in drawn]
     stacked = [np.max(np.sum(stacked_ms(*run), axis=0), initial=1) for run in runs]
     ratios = [bound_ratios(recording) for recording, _ in runs]

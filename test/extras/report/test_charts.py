@@ -1,5 +1,6 @@
 """The charts are well-formed SVG in the page's colours, for usual and for odd runs."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -69,3 +70,10 @@ def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_n
     recording = recorded({'outcome': 1}, *[{'decision': {}}] * 6, {'outcome': 1})
     seconds = seconds_at(drawn(charts.lanes, recording))
     assert len(seconds) > 3 and seconds == seconds_at(drawn(charts.phases, recording))
+
+
+def test_a_budget_above_the_stacked_phases_leaves_no_stray_line(recorded):
+    path = re.compile(r'<path d="([^"]+)"[^>]*stroke: var\(--budget\)')
+    inside = path.search(drawn(charts.phases, recorded(*[{'budget_ms': 62.0}] * 3)))
+    above = path.search(drawn(charts.phases, recorded(*[{'budget_ms': 500.0}] * 3)))
+    assert inside[1].strip() and (above is None or not above[1].strip())
