@@ -550,6 +550,13 @@ def load_profile(
         raise ProfileMismatch(
             f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}'
         )
+    if environment_faults(
+        options.device, options.threads
+    ):  # are told by themselves, with the remedy
+        measured = profile.facts
+        here['facts'] = replace(
+            facts, allocator=measured.allocator, wait_policy=measured.wait_policy
+        )
     differences = profile.mismatches(**here)
     if differences:
         words = f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}'

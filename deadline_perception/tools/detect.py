@@ -98,13 +98,32 @@ def run(args: argparse.Namespace) -> int:
         pictures.close()
     found.write(args.out / 'detections.json', args.out / 'detections.csv')
     kinds = ', '.join(f'{count} {name}' for name, count in found.counts.most_common()) or 'nothing'
-    print(f'found on {found.images} images: {kinds}; {in_time} answered within {args.budget:g} ms')
+    images = f'{found.images} image{"" if found.images == 1 else "s"}'
+    print(f'found on {images}: {kinds}; {in_time} answered within {args.budget:g} ms')
+    if 2 * in_time < found.images:
+        print(too_little_time(args.budget, os.getloadavg()[0], os.cpu_count() or 1))
     print(
         f'wrote {pictures.place}, {args.out / "detections.json"} (COCO), {args.out / "detections.csv"}'
     )
     if view is not None:
         view.close()
     return 0
+
+
+def too_little_time(budget_ms: float, load: float, cores: int) -> str:
+    """What to do where most images were not answered in time.
+
+    Args:
+        budget_ms: that they had.
+        load: mean number of programs that were ready to run, of the last minute.
+        cores: that they share.
+    """
+    more = f'--budget {min(3.0 * budget_ms, MOST_BUDGET_MS):g} gives more time'
+    if load <= cores:
+        return more
+    return (
+        f'this machine is busy (load {load:.1f} on {cores} cores): try again when it is not; {more}'
+    )
 
 
 def check_view_arguments(args: argparse.Namespace) -> None:

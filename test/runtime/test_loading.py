@@ -161,6 +161,18 @@ def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_wh
         load(tmp_path, **change)
 
 
+def test_a_process_without_its_settings_is_not_sent_to_measure_what_it_has(tmp_path, monkeypatch):
+    options = NetworkOptions('compact', profile=str(tmp_path / 'profile.json'), threads=2)
+    load(tmp_path)  # writes a profile of the settings that `profile` starts itself with
+    bare = replace(FACTS, allocator='default', wait_policy='default')
+    given = options, NETWORK, bare, Path('w.safetensors'), tmp_path
+    monkeypatch.setattr(loading, 'environment_faults', lambda *_: ['lacks settings'])
+    assert load_profile(*given)[1] == []  # the fault says what to start it with
+    monkeypatch.setattr(loading, 'environment_faults', lambda *_: [])
+    (told,) = load_profile(*given)[1]
+    assert "memory allocator is 'retaining' in the profile and 'default' here" in told
+
+
 def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     tmp_path, monkeypatch
 ):

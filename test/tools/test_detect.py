@@ -10,7 +10,7 @@ from measurable_network import run_command
 
 from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
 from deadline_perception.tools.command_line import main
-from deadline_perception.tools.detect import _Pictures
+from deadline_perception.tools.detect import _Pictures, too_little_time
 
 MODEL = 'invented_networks:make_magnifier'
 AMPLE_MS = '20000'  # nothing is late by accident on a busy machine
@@ -57,6 +57,26 @@ def test_a_photo_is_drawn_and_its_objects_are_written_for_other_programs(tmp_pat
     assert (Path('out/detect') / content['images'][0]['file_name']).resolve() == photo.resolve()
     (row,) = csv.DictReader(Path('out/detect/detections.csv').read_text().splitlines())
     assert (row['class'], row['left'], row['bottom']) == ('thing', '16.0', '24.0')
+
+
+def test_images_that_get_no_answer_in_time_are_told_with_what_to_do(tmp_path, capsys):
+    assert (
+        detect(photographs(tmp_path / 'photos', 2), '--out', str(tmp_path), '--budget', '0.01') == 0
+    )
+    said = capsys.readouterr().out
+    assert '0 answered within 0.01 ms' in said and '--budget 0.03 gives more time' in said
+
+
+@pytest.mark.parametrize(
+    ('load', 'words'),
+    [
+        (1.5, '--budget 300 gives more time'),
+        (9.94, 'this machine is busy (load 9.9 on 2 cores): try again when it is not; --budget'),
+    ],
+)
+def test_too_little_time_names_other_programs_only_where_they_are(load, words):
+    assert too_little_time(100.0, load, 2).startswith(words)
+    assert '--budget 60000 gives' in too_little_time(50_000.0, load, 2)
 
 
 def test_what_was_found_in_a_folder_can_be_read_as_a_data_set(tmp_path, capsys):
