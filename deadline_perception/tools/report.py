@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from deadline_perception.extras.data.class_names import counted
 from deadline_perception.extras.report.comparison import (
     LETTERS,
     compared_figures,
@@ -19,7 +20,7 @@ from deadline_perception.extras.report.comparison import (
 )
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.report import write_report
-from deadline_perception.extras.report.summary import unscored_words
+from deadline_perception.extras.report.summary import classes_option, unscored_words
 from deadline_perception.tools.support.file_arguments import check_folder
 
 
@@ -129,7 +130,7 @@ def print_closing_table(summary: dict, page: Path) -> None:
     table.add_row(
         'AP50',
         '-' if ap50 is None else f'{100 * ap50:.1f}',
-        unscored_words(summary) if ap50 is None else 'over all images sent',
+        unscored_words(summary) if ap50 is None else _scored_words(summary),
     )
     table.add_row(
         'paths used', str(summary['distinct_paths']), f'{summary["path_switches"]} switches'
@@ -150,6 +151,16 @@ def print_closing_table(summary: dict, page: Path) -> None:
     console = Console()
     console.print(table)
     console.print(f'Report: {page}', soft_wrap=True, highlight=False, markup=False)
+
+
+def _scored_words(summary: dict) -> str:
+    boxes = summary['unscored_objects']
+    if not boxes:
+        return 'over all images sent'
+    return (
+        f'without {sum(boxes.values())} known boxes of classes that the network has not ({counted(boxes)}): '
+        f'{classes_option(summary)} brings names together'
+    )
 
 
 def _percent(share: float | None) -> str:

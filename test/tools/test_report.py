@@ -11,7 +11,9 @@ from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.report import write_report
 from deadline_perception.extras.report.summary import summarise
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.report import print_closing_table
@@ -89,7 +91,7 @@ def test_more_than_two_recordings_are_refused_before_any_is_read(tmp_path, refus
 
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch):
-    monkeypatch.setenv('COLUMNS', '160')
+    monkeypatch.setenv('COLUMNS', '200')
 
 
 def test_shows_the_account_of_frames_and_where_the_report_lies(tmp_path, capsys):
@@ -98,6 +100,27 @@ def test_shows_the_account_of_frames_and_where_the_report_lies(tmp_path, capsys)
     shown = capsys.readouterr().out
     assert '39 delivered, 1 replaced by a newer one, 0 lost' in shown
     assert shown.rstrip().endswith('Report: out/report.html')
+
+
+def test_boxes_that_only_other_names_would_score_are_told_with_the_option(tmp_path, capsys):
+    with RunWriter(tmp_path / 'run') as run:
+        run.camera(SECOND_NS)
+        run.label_info(SECOND_NS, ('vehicle', 'person'))
+        objects = [([0, 0, 9, 9], 'person', 1.0), *[([20, 0, 40, 20], 'car', 1.0)] * 3]
+        run.boxes('/ground_truth', SECOND_NS, objects)
+        run.boxes('/detector/detections', SECOND_NS, [([0, 0, 9, 9], 'person', 0.9)])
+        run.latency(SECOND_NS)
+    recording = read_recording(tmp_path / 'run')
+    summary = write_report(recording, tmp_path / 'out')
+    print_closing_table(summary, Path('report.html'))
+    assert summary['ap50'] > 0.99 and summary['unscored_objects'] == {'car': 3}
+    shown = capsys.readouterr().out
+    option = re.search('--classes [a-z0-9_]+', shown)[0]
+    assert 'without 3 known boxes of classes that the network has not (3 of car)' in shown
+    page = (tmp_path / 'out' / 'report.html').read_text()
+    assert 'Without 3 known boxes of classes that the network has not.' in page
+    assert f'3 of car; <code>{option}</code> brings names together' in page
+    assert read_map(option.split()[1])['car'] == 'vehicle'
 
 
 def test_a_run_without_ground_truth_and_stamps_has_dashes_instead_of_figures(tmp_path, capsys):

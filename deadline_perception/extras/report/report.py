@@ -28,7 +28,12 @@ from deadline_perception.extras.report.over_time import (
 )
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 from deadline_perception.extras.report.scales import times_s
-from deadline_perception.extras.report.summary import path_uses, summarise, unscored_words
+from deadline_perception.extras.report.summary import (
+    classes_option,
+    path_uses,
+    summarise,
+    unscored_words,
+)
 from deadline_perception.extras.report.verdict import frames_judged, numbers, verdict, waste
 
 MOST_PATHS = 14
@@ -68,12 +73,12 @@ def write_report(
                 f'The images of {source.name} could not be matched with the stamps of the recording, '
                 f'so no pictures are shown.'
             )
+    summary = summarise(recording, facts)
     if recording.unknown_objects:
         notes.append(
             'Not scored, because the network does not know their class: '
-            f'{counted(recording.unknown_objects)}.'
+            f'{counted(recording.unknown_objects)}; `{classes_option(summary)}` brings names together.'
         )
-    summary = summarise(recording, facts)
     replace_file(out / 'summary.json', json.dumps(summary, indent=2, allow_nan=False) + '\n')
     page = report_page(recording, summary, pictures, facts, notes, by_stamp)
     replace_file(out / 'report.html', page)

@@ -199,12 +199,16 @@ def unscored_words(summary: dict) -> str:
     boxes = summary['unscored_objects']
     if not boxes:
         return 'no ground truth' if not summary['frames_scored'] else 'no known object'
-    helpful = best_map([*boxes], tuple(summary['class_names']))
-    option = f'--classes {helpful.name}' if helpful else '--classes NAME|FILE'
     return (
         f'{sum(boxes.values())} known boxes, none of a class that the network has ({counted(boxes)}): '
-        f'{option} brings names together'
+        f'{classes_option(summary)} brings names together'
     )
+
+
+def classes_option(summary: dict) -> str:
+    """The option of `bag`, `demo` and `evaluate` by which boxes are scored that the network knows by other names."""
+    helpful = best_map([*summary['unscored_objects']], tuple(summary['class_names']))
+    return f'--classes {helpful.name}' if helpful else '--classes NAME|FILE'
 
 
 def _comparable_uses(recording: Recording) -> list[PathUse]:

@@ -76,7 +76,8 @@ def numbers(summary: dict) -> list[tuple[str, str, str]]:
             '–' if summary['ap50'] is None else f'{100 * summary["ap50"]:.1f}',
             f'Not scored: {unscored_words(summary)}.'
             if summary['ap50'] is None
-            else 'Out of 100, over every image sent, including those for which only older detections were there.',
+            else 'Out of 100, over every image sent, including those for which only older detections were there.'
+            + _left_out(summary),
         ),
         (
             'Latency',
@@ -97,6 +98,11 @@ def numbers(summary: dict) -> list[tuple[str, str, str]]:
             f'{_rounded(decision["p99"])} µs). All of the node outside the network: {_rounded(overhead["p50"])} ms.',
         ),
     ]
+
+
+def _left_out(summary: dict) -> str:
+    boxes = sum(summary['unscored_objects'].values())
+    return f' Without {boxes} known boxes of classes that the network has not.' if boxes else ''
 
 
 def frames_judged(summary: dict) -> int:
