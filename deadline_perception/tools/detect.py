@@ -91,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
                 if view is not None:
                     view.show(frame)
                 if not source.is_video and found.images <= _LISTED:
-                    print(f'{file}: {_objects(frame)}; {answer.latency_ms:.0f} ms, {answer.reason}')
+                    came = f'{answer.latency_ms:.0f} ms{"" if answer.in_time else ", not in time"}'
+                    print(f'{file}: {_objects(frame)}; {came}, {answer.reason}')
                 update(completed=found.images)
                 if stop():
                     break

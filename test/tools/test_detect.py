@@ -64,6 +64,7 @@ def test_images_that_get_no_answer_in_time_are_told_with_what_to_do(tmp_path, ca
         detect(photographs(tmp_path / 'photos', 2), '--out', str(tmp_path), '--budget', '0.01') == 0
     )
     said = capsys.readouterr().out
+    assert said.count('nothing found; ') == said.count(' ms, not in time, ') == 2
     assert '0 answered within 0.01 ms' in said and '--budget 0.03 gives more time' in said
 
 
