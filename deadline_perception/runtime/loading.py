@@ -242,7 +242,8 @@ def load_task(
     times = TimeModel(runs.path_space, forecast, bound, wcet=wcet, parts=parts)
     if isinstance(policy, PassPolicy) and planned_by is forecast:
         policy.learn_from(times)
-    if profile.was_disturbed:
+    # Scaled times are told as such, and scaled anew at the next start.
+    if profile.was_disturbed and not profile.scaled_from:
         notices.append(
             f'the latency profile was measured beside other programs, at a load of {profile.load_before:.1f} '
             f'on {profile.facts.cores} cores: frames correct it. Measure again: {_profile_command(options, weights)}'
@@ -534,9 +535,9 @@ def load_profile(
         'input_size': network.input_size,
         'engine': network.engine.identity,
     }
-    if (
-        profile.scaled_from and not options.profile and profile.mismatches(**here)
-    ):  # as before segments were prepared
+    outdated = profile.was_disturbed or profile.mismatches(**here)
+    # Before segments were prepared, or beside other programs, whose times would refuse frames that fit now.
+    if profile.scaled_from and not options.profile and outdated:
         profile = _transferred(network, facts, file, models_folder / 'profiles', command)
         unkept = partial(_keep, profile, file)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
@@ -550,9 +551,8 @@ def load_profile(
         raise ProfileMismatch(
             f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}'
         )
-    if environment_faults(
-        options.device, options.threads
-    ):  # are told by themselves, with the remedy
+    # What a process lacks is told by itself, with the remedy.
+    if environment_faults(options.device, options.threads):
         measured = profile.facts
         here['facts'] = replace(
             facts, allocator=measured.allocator, wait_policy=measured.wait_policy

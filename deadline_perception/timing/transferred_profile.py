@@ -9,6 +9,7 @@ benchmarks/new_device.py says how well it does. Needs no torch.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -97,6 +98,7 @@ def transfer(
     if paths < 2 or repeats < 2:
         raise ValueError(f'paths is {paths} and repeats is {repeats}, expected at least 2 of each')
     space, rng = detector.path_space, random.Random(0)
+    load_before = os.getloadavg()[0]
     image = blocks_image(reference.image_size)
     known = list(space if among is None else among)
     lowest = {
@@ -130,6 +132,7 @@ def transfer(
         engine=detector.engine.identity,
         scaled_from=reference.scaled_from or str(reference.facts),
         date=_now(),
+        load_before=round(load_before, 2),
         wcet=None,
         segments=scaled_segments(reference.segments, here),
         paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()},

@@ -194,6 +194,7 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     replace(there, facts=replace(facts, name='Another board')).save(
         tmp_path / 'models' / 'profiles' / 'tiny-any.json'
     )
+    monkeypatch.setattr('os.getloadavg', lambda: (0.0, 0.0, 0.0))
     given = NetworkOptions('tiny'), network, facts, Path('w.safetensors'), tmp_path / 'models'
     profile, told, unkept = load_profile(*given)
     assert (
@@ -214,6 +215,34 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     assert other.engine == 'faster 2.0' and LatencyProfile.load(kept) == profile
     unkept()
     assert LatencyProfile.load(kept) == other
+
+
+def test_times_scaled_beside_other_programs_are_scaled_anew_at_the_next_start(
+    tmp_path, monkeypatch
+):
+    from made_up_detector import TINY
+
+    from deadline_perception.networks.multi_path.checkpoint import build_detector
+
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    network, facts = build_detector(TINY, ('vehicle',)), read_device_facts()
+    shipped = tmp_path / 'models' / 'profiles'
+    shipped.mkdir(parents=True)
+    there = measure_profile(
+        network, [np.zeros((96, 160, 3), np.uint8)], repeats=1, whole_paths=2, path_repeats=1
+    )
+    idle = replace(there, facts=replace(facts, name='Another board'), load_before=0.0)
+    idle.save(shipped / 'tiny-any.json')
+    given = NetworkOptions('tiny'), network, facts, Path('w.safetensors'), tmp_path / 'models'
+    monkeypatch.setattr('os.getloadavg', lambda: (20.0 * facts.cores,) * 3)
+    busy, _, keep = load_profile(*given)
+    assert busy.was_disturbed and busy.load_before == 20.0 * facts.cores
+    keep()
+    monkeypatch.setattr('os.getloadavg', lambda: (0.0, 0.0, 0.0))
+    calm, _, keep = load_profile(*given)
+    assert calm != busy and not calm.was_disturbed
+    keep()
+    assert load_profile(*given)[0] == calm and load_profile(*given)[2] is None
 
 
 def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):
