@@ -8,7 +8,7 @@ time costs what it would have added and no more, so it is started where that is 
 
 A frame for which the bound of no mandatory part fits is infeasible: it runs what is expected to be best of the paths with
 an even chance to be in time, since others would be aborted; without any the cheapest. Once a frame runs, its bound was
-kept as it began: a mandatory part may then go on that is likely to be in time, since to ask for its bound at each of ten
+kept as it began: a mandatory part may then go on with a chance of 99 %, since to ask for its bound at each of ten
 decisions would pay for the promise ten times.
 (Imprecise computation; an earlier policy of expected utility, research/policies, priced every late frame at three times
 what any path is worth, and so spent its time on being early.)
