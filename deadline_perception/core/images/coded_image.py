@@ -18,6 +18,7 @@ from deadline_perception.core.opencv import MOST_PX, cv2
 FORMATS = 'JPEG, PNG, BMP or WebP'
 IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp', '.webp')
 JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
+_PNG_START, _PNG_END, _MOST_CHUNKS = b'\x89PNG\r\n\x1a\n', b'IEND', 2**16
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _EXIF_SEGMENT, _ORIENTATION_TAG, _QUARTER_TURNS = 0xE1, 0x0112, range(5, 9)
@@ -48,6 +49,8 @@ def decoded(content: bytes, flags: int = cv2.IMREAD_COLOR) -> np.ndarray:
         raise CodedImageError(f'is {width} x {height} px, expected at most {MOST_PX} px')
     if content.startswith(JPEG_START):
         _check_scans(content, width * height)
+    elif content.startswith(_PNG_START):
+        _check_chunks(content)
     try:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
     except cv2.error as error:
@@ -63,7 +66,7 @@ def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
     try:
         if head[:2] == JPEG_START:
             return _jpeg_size(stream)
-        if head[:8] == b'\x89PNG\r\n\x1a\n' and head[12:16] == b'IHDR':
+        if head[:8] == _PNG_START and head[12:16] == b'IHDR':
             return struct.unpack_from('>II', head, 16)
         if head[:2] == b'BM':
             return _bmp_size(head)
@@ -164,3 +167,20 @@ def _check_scans(jpeg: bytes, pixels: int) -> None:
     most = min(_MOST_SCANS, _USUAL_SCANS * MOST_PX // max(1, pixels))
     if scans > most:
         raise CodedImageError(f'has {scans} scans, expected at most {most} of {pixels} px')
+
+
+def _check_chunks(png: bytes) -> None:
+    """OpenCV takes the memory that a chunk asks for before it reads it (PNG, third edition, section 5.3)."""
+    at = len(_PNG_START)
+    for _ in range(_MOST_CHUNKS):
+        if at + 8 > len(png):
+            return
+        length, kind = struct.unpack_from('>I4s', png, at)
+        if at + 8 + length > len(png):
+            raise CodedImageError(
+                f'is cut off: a PNG chunk of {length} bytes has {len(png) - at - 8}'
+            )
+        if kind == _PNG_END:
+            return
+        at += 12 + length
+    raise CodedImageError(f'has more than {_MOST_CHUNKS} PNG chunks')

@@ -45,23 +45,24 @@ def read_tflite(file: Path):
         last = graph.Operators(graph.OperatorsLength() - 1)
         if model.OperatorCodes(last.OpcodeIndex()).CustomCode() != _POST_PROCESS:
             return openvino_core().read_model(file)
-        options = flexbuffers.Loads(last.CustomOptionsAsNumpy().tobytes())
+        options = flexbuffers.GetRoot(last.CustomOptionsAsNumpy().tobytes()).AsMap
         inputs = last.InputsAsNumpy().tolist()
         boxes, scores, anchors = (_Tensor(model, graph.Tensors(place)) for place in inputs)
         scales = np.float32(
-            [options[name] for name in ('y_scale', 'x_scale', 'h_scale', 'w_scale')]
+            [options[name].AsFloat for name in ('y_scale', 'x_scale', 'h_scale', 'w_scale')]
         )
-        classes = int(options['num_classes'])
+        classes = options['num_classes'].AsInt
         _cut_last(graph, content, inputs[:2])
         prior = anchors.constant()
     except (
         struct.error,
         OSError,
         ValueError,
-        KeyError,
-        IndexError,
+        LookupError,
+        ArithmeticError,
         TypeError,
         AttributeError,
+        AssertionError,  # of flexbuffers
     ) as error:
         raise ModelError(
             f'{file} cannot be read as a TensorFlow Lite file: {str(error)[:200]!r}'
