@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -44,7 +45,7 @@ def decode(content: object, kind: Any, name: str) -> Any:
                 for key, value in content.items()
             }
         elif is_dataclass(kind):
-            hints = get_type_hints(kind, include_extras=True)
+            hints = _hints(kind)
             tables = {key for key in content if get_origin(hints.get(key)) is dict}
             content = content | {
                 key: decode(content[key], hints[key], f'{name}.{key}') for key in tables
@@ -66,6 +67,11 @@ def decode(content: object, kind: Any, name: str) -> Any:
         ) from None
     _check_names(content, record, name)
     return record
+
+
+@lru_cache(maxsize=None)
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def _check_names(content: Any, record: Any, name: str) -> None:

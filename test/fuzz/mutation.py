@@ -79,15 +79,14 @@ def _values(content: object, rng: random.Random, change: Bytes) -> object:
     """Values with some of them replaced, removed, doubled or swapped; JSON within texts is changed too."""
     holder = {'': content}
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        places = list(_places(holder))
-        parent, key = rng.choice(places)
+        parent, key = _place(holder, rng)
         act = rng.random()
         if act < 0.4:
             parent[key] = rng.choice(_ODD)
         elif act < 0.55 and parent is not holder:
             del parent[key]
         elif act < 0.7:
-            other, name = rng.choice(places)
+            other, name = _place(holder, rng)
             parent[key] = json.loads(json.dumps(other[name]))
         elif isinstance(parent[key], list) and parent[key] and act < 0.8:
             parent[key] = parent[key] * rng.choice((2, 3, 50))
@@ -108,17 +107,13 @@ def _text(text: str, rng: random.Random, change: Bytes) -> str:
     return change(text.encode('utf-8', 'surrogatepass')).decode('utf-8', 'replace')
 
 
-def _places(value: object):
-    entries = (
-        list(value.items())
-        if isinstance(value, dict)
-        else list(enumerate(value))
-        if isinstance(value, list)
-        else ()
-    )
-    for key, inner in entries:
-        yield value, key
-        yield from _places(inner)
+def _place(holder: dict, rng: random.Random) -> tuple:
+    """Where one of the values lies, at any depth."""
+    parent, key = holder, ''
+    while (value := parent[key]) and isinstance(value, (dict, list)) and rng.random() < 0.85:
+        parent = value
+        key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+    return parent, key
 
 
 def _tensors(content: bytes, rng: random.Random, change: Bytes) -> bytes:

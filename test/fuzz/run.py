@@ -1,10 +1,11 @@
 """Fuzzes every reader of `readers.py` by coverage, one after the other, each in a fork of one process of low priority.
 
-    python test/fuzz/run.py [--minutes 90] [--only READER ...]
+    python test/fuzz/run.py [--minutes 90] [--only READER ...] [--out benchmarks/results/fuzz.json]
 
 Goes on where it stopped: what was found so far lies in out/fuzz/READER, inputs that reach new code in `corpus` and
-findings in `findings`, each with its traceback. The reader that has had the least of its share of the time is next. Ends
-with status 1 where there are findings; one that is mended belongs into test/fuzz/found/READER, which `make test` reads.
+findings in `findings`, each with its traceback. The reader that has had the least of its share of the time is next; runs
+with other readers may go beside this one. Ends with status 1 where there are findings; one that is mended belongs into
+test/fuzz/found/READER, which `make test` reads. `--out` writes the counts of all readers, also with `--minutes 0`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -40,6 +42,22 @@ class Progress:
 
     executions: int = 0
     seconds: float = 0.0
+
+    @classmethod
+    def load(cls, name: str) -> Progress:
+        """That of a reader so far."""
+        file = _progress_file(name)
+        return cls(**json.loads(file.read_text())) if file.is_file() else cls()
+
+    def add(self, name: str, more: Progress) -> None:
+        """Counts what was done for that reader, and keeps it."""
+        self.executions += more.executions
+        self.seconds += more.seconds
+        replace_file(_progress_file(name), json.dumps(asdict(self)))
+
+
+def _progress_file(name: str) -> Path:
+    return OUT / name / 'progress.json'
 
 
 def findings(name: str) -> list[Path]:
@@ -84,34 +102,43 @@ def _forked(name: str, seconds: int, one: str = '') -> str:
     return log.read_text('utf-8', 'backslashreplace')
 
 
+def counts() -> dict[str, object]:
+    """What all runs together have done, for each reader and in all."""
+    rows = {
+        name: {
+            **asdict(Progress.load(name)),
+            'corpus': len(list((OUT / name / 'corpus').glob('*'))),
+            'findings': len(findings(name)),
+        }
+        for name in READERS
+    }
+    total = {key: sum(row[key] for row in rows.values()) for key in next(iter(rows.values()))}
+    return {'date': date.today().isoformat(), **total, 'readers': rows}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('--minutes', type=float, default=90.0, help='for all together')
     parser.add_argument('--only', nargs='+', choices=READERS, default=list(READERS))
+    parser.add_argument('--out', type=Path, help='file for the counts')
     args = parser.parse_args()
     os.nice(19)
-    OUT.mkdir(parents=True, exist_ok=True)
-    place = OUT / 'progress.json'
-    known = json.loads(place.read_text()) if place.is_file() else {}
-    progress = {name: Progress(**known.get(name, {})) for name in READERS}
+    progress = {name: Progress.load(name) for name in args.only}
     until_s = time.monotonic() + 60.0 * args.minutes
     while (left_s := until_s - time.monotonic()) > 5:
         name = min(args.only, key=lambda name: progress[name].seconds / READERS[name].share)
         done = fuzz(name, int(min(SLICE_S * READERS[name].share, left_s)))
-        progress[name].executions += done.executions
-        progress[name].seconds += done.seconds
-        replace_file(place, json.dumps({key: asdict(row) for key, row in progress.items()}))
+        progress[name].add(name, done)
         print(f'{name}: {done.executions} executions in {done.seconds:.0f} s', flush=True)
-    for name in args.only:
-        print(
-            f'{name:14} {progress[name].executions:10} executions {len(findings(name)):3} findings'
-        )
-    found = sum(len(findings(name)) for name in args.only)
-    executed = sum(progress[name].executions for name in args.only)
-    print(f'{"all":14} {executed:10} executions {found:3} findings')
-    return 1 if found else 0
+    found = counts()
+    for name, row in found['readers'].items():
+        print(f'{name:14} {row["executions"]:10} executions {row["findings"]:3} findings')
+    print(f'{"all":14} {found["executions"]:10} executions {found["findings"]:3} findings')
+    if args.out is not None:
+        replace_file(args.out, json.dumps(found, indent=1) + '\n')
+    return 1 if found['findings'] else 0
 
 
 if __name__ == '__main__':
