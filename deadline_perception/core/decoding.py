@@ -44,7 +44,7 @@ def decode(content: object, kind: Any, name: str) -> Any:
                 key: decode(value, of_values, f'{name}[{told_value(key)}]')
                 for key, value in content.items()
             }
-        elif is_dataclass(kind):
+        elif isinstance(kind, type) and is_dataclass(kind):
             hints = _hints(kind)
             tables = {key for key in content if get_origin(hints.get(key)) is dict}
             content = content | {
