@@ -40,7 +40,7 @@ _PRIOR_FRAMES, _MOST_PRIOR_DEVIATION = (
     0.1,
 )  # that the start weighs as much as; frames soon know better
 _LONGEST_LOG = math.log(2.0)  # of a limit above the longest ratio seen
-_EXTREME_LOG = math.log(1000.0)  # a ratio beyond is a fault of a clock or a forecast
+_EXTREME_LOG = 7.0  # a ratio beyond, of 1,100, is a fault of a clock or a forecast
 _MOST_MS = 3.6e6  # of an interruption that is kept
 _EVERY = 4  # frames, once some ten were seen
 _LogRatio = Annotated[float, Meta(ge=-_EXTREME_LOG, le=_EXTREME_LOG)]

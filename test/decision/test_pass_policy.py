@@ -61,7 +61,7 @@ class QualitiesBySize(Qualities, PassQuality):
         pass
 
     def by_size(self, paths):
-        deep = np.array([path['deep'] == 'run' for path in paths]) * 0.1
+        deep = np.array([path['deep'] == 'run' for path in paths]) * 0.2
         return self.table(paths)[:, None] + deep[:, None] * [1.0, -1.0]
 
 
@@ -86,6 +86,7 @@ def chance(remaining_ms, forecast_ms):
 def test_takes_as_many_passes_as_are_worth_their_time(policy, remaining_ms, path):
     choice = policy.plan(remaining_ms, FACTOR, LIKELY)
     assert choice.feasible and choice.bound_ms == pytest.approx(5.0 * FACTOR)
+    assert choice.quality == pytest.approx(QUALITY[str(choice.path)])
     if path == 'crun-alone':  # nothing of a second look is done in 1.6 ms
         assert policy.redecide(choice.path, 1, 1.0, FACTOR, 5.0, LIKELY).path == SPACE.parse(path)
     else:
@@ -198,14 +199,20 @@ def test_after_a_result_so_far_no_path_is_expected_to_add_more(quality, remainin
     assert added(choice.path) == pytest.approx(best, abs=2e-4)
 
 
-def test_a_plan_is_kept_where_another_path_is_only_as_good():
+@pytest.mark.parametrize(
+    ('gain', 'epsilon', 'is_kept'),
+    [(0.0, 0.0, True), (0.004, 0.005, True), (0.004, 0.003, False)],
+)
+def test_a_plan_is_kept_where_another_path_is_hardly_better(gain, epsilon, is_kept):
     class Even(QualitiesBySize):
         def quality(self, path):
-            return 0.3 if path['fine'] == 'none' else 0.5
+            return 0.3 if path['fine'] == 'none' else 0.5 + gain * (path['deep'] == 'run')
 
-    policy = PassPolicy(SPACE, Times(), Even(), keep_epsilon=0.0)
-    for path in map(SPACE.parse, ('crun-s1', 'crun-s0')):
-        assert policy.redecide(path, 1, math.inf, FACTOR, 5.0, LIKELY).path == path
+    policy = PassPolicy(SPACE, Times(), Even(), keep_epsilon=epsilon)
+    worse, better = map(SPACE.parse, ('crun-s1', 'crun-s0'))
+    for path in (worse, better):
+        kept = policy.redecide(path, 1, math.inf, FACTOR, 5.0, LIKELY).path
+        assert kept == (path if is_kept else better)
 
 
 class QualitiesApart(QualitiesBySize):

@@ -51,6 +51,19 @@ def test_a_path_that_was_not_measured_follows_its_settings_and_its_quality_over_
     assert by_scale[0, 0].mean() < by_scale[2, 0].mean()  # narrower, so worse over all
 
 
+def test_effects_of_settings_are_less_than_what_few_paths_were_measured_to_differ():
+    def beyond(paths, values):
+        of_all = np.array(OVERALL.table(paths))[:, None]
+        small, large = np.log(values / (1.0 - values)) - np.log(of_all / (1.0 - of_all))
+        return small - large
+
+    narrow = [SPACE.parse('r0.50-w0.50'), SPACE.parse('r1.00-w0.50')]
+    ratio = beyond(narrow, table().table(narrow)[:, :5]) / beyond(
+        [SMALL, LARGE], np.array([BY_SIZE[SMALL][0], BY_SIZE[LARGE][0]])
+    )
+    assert (ratio > 0.0).all() and (ratio < 1.0).all()
+
+
 def test_a_class_of_which_nothing_was_seen_has_what_all_classes_have():
     values = table().table([SMALL]).reshape(2, 5)
     assert values[1] == pytest.approx(values[0], abs=0.05)

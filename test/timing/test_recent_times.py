@@ -161,12 +161,46 @@ def test_the_frames_after_an_interruption_are_looked_at_apart():
     assert calm.interruption_ms == 0.0
 
 
+def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
+    took_ms = [10.0] * 100
+    took_ms[7::12] = [30.0 + number for number in range(8)]
+    recent = seen(took_ms)
+    assert recent.interruption_ms + 10.0 * math.exp(recent.log_limit) == pytest.approx(
+        34.0, abs=0.5
+    )
+    recent.observe(10.0, 1e9)
+    assert max(recent.state()['excesses_ms']) == 3.6e6
+    assert RecentTimes.from_state(ALPHA, StartRatio(), recent.state()).has_limit
+
+
+def test_chances_within_a_burst_are_those_of_frames_in_bursts():
+    recent = seen([*[10.0] * 100, 25.0, 25.0])
+    assert recent.probability_within(10.0, 11.0) == 0.0
+    recent.observe(10.0, 10.0)
+    assert recent.probability_within(10.0, 11.0) == pytest.approx(0.5, abs=0.02)
+    assert recent.probability_within(10.0, 30.0) == 1.0
+
+
+@pytest.mark.parametrize(('deviation', 'least'), [(0.05, 0.05), (0.0, 0.01)])
+def test_chances_before_frames_have_run_are_those_of_the_start(deviation, least):
+    recent = RecentTimes(ALPHA, StartRatio(0.1, deviation))
+    for deviations in (-1.0, 0.0, 1.0):
+        remaining_ms = 10.0 * math.exp(0.1 + deviations * least)
+        assert recent.probability_within(10.0, remaining_ms) == pytest.approx(norm.cdf(deviations))
+    assert recent.quantile(norm.cdf(1.0)) == pytest.approx(0.1 + deviation)
+
+
 def test_frames_older_than_the_window_are_forgotten():
     took_ms = noisy_ms(INTERRUPTIONS + 100, seed=10)
     for number in range(7, 100, 10):
         took_ms[number] += 8.0
     assert seen(took_ms[:150]).interruption_ms > 0.0
     assert seen(took_ms).interruption_ms == 0.0
+    period_ms = [10.0] * 200
+    period_ms[7::20] = [18.0 + number for number in range(10)]
+    once, twice = seen(period_ms * 10), seen(period_ms * 20)
+    assert len(twice.state()['excesses_ms']) == INTERRUPTIONS == len(period_ms * 10)
+    assert twice.interruption_ms == pytest.approx(once.interruption_ms, abs=0.2)
 
 
 @settings(max_examples=60, deadline=None)
