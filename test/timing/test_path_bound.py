@@ -245,7 +245,7 @@ def test_interruptions_are_added_once_to_what_is_left() -> None:
         [8.5, 4.5, 1.5, 0.0]
     )
     assert worst.table([largest, WCET_SPACE.smallest]).tolist() == pytest.approx([8.5, 3.5])
-    assert worst.segment_ms(1, largest) == 3.0
+    assert worst.segment_ms(1, largest) == 3.0 and worst.forecast_ms(largest) == pytest.approx(8.5)
 
 
 def test_a_table_that_lacks_a_segment_is_refused() -> None:
