@@ -163,7 +163,6 @@ class Watchdog:
                 for next_due in self._polls:
                     due_ms, act = next_due(now_ms())
                     if act is not None:
-                        self._due_ms = -math.inf
                         return act
                     self._due_ms = min(self._due_ms, due_ms)
             except BaseException as error:  # as above

@@ -101,10 +101,13 @@ def test_what_is_no_quality_is_refused(wrong):
         SizeQuality(wrong, OBJECTS, OVERALL)
 
 
-def test_a_path_that_finds_nothing_at_any_size_has_a_quality_too():
+def test_a_path_that_finds_nothing_or_all_at_any_size_has_a_quality_too():
     nothing = SizeQuality({SMALL: np.zeros((2, 5)), LARGE: BY_SIZE[LARGE]}, OBJECTS, OVERALL)
     small, large = nothing.table([SMALL, LARGE])
     assert ((small >= 0.0) & (small < large)).all()
+    every = PathQuality(dict.fromkeys(SPACE, 1.0))
+    perfect = SizeQuality({SMALL: np.ones((2, 5))}, OBJECTS, every).table([SMALL, LARGE])
+    assert ((perfect > 0.99) & (perfect <= 1.0)).all()
 
 
 def test_few_objects_are_drawn_to_all_classes_and_those_to_the_quality_over_all():
@@ -134,8 +137,9 @@ def test_the_scene_weighs_classes_and_sizes_and_forgets_what_is_gone():
     for _ in range(20):
         scene.update(Detections.none(), (100, 200))
     assert scene.weights[bins - 1] < before
-    with pytest.raises(ValueError, match='expected numbers above 0'):
-        Scene(('vehicle',), {'cat': 1.0})
+    for wrong in ({'cat': 1.0}, {'vehicle': 0.0}, {'vehicle': np.inf}):
+        with pytest.raises(ValueError, match='expected numbers above 0'):
+            Scene(('vehicle',), wrong)
 
 
 def test_followers_hear_of_every_change():
@@ -145,7 +149,18 @@ def test_followers_hear_of_every_change():
     assert len(heard) == 1 and heard[0] is scene.weights
 
 
-def test_a_box_beyond_the_image_counts_to_the_largest_size():
+@pytest.mark.parametrize(
+    ('box', 'size'),
+    [
+        ([0, 0, 4, 2], 0),
+        ([0, 0, 12, 6], 1),
+        ([0, 0, 20, 10], 2),
+        ([0, 0, 40, 20], 3),
+        ([0, 0, 100, 50], 4),
+        ([-50, -50, 400, 300], 4),
+    ],
+)
+def test_a_box_counts_to_the_size_of_its_share_and_to_the_largest_beyond_the_image(box, size):
     scene = Scene(('vehicle',))
-    scene.update(Detections([[-50, -50, 400, 300]], [1.0], [0]), (100, 200))
-    assert scene.weights.argmax() == len(SIZE_NAMES) - 1
+    scene.update(Detections([box], [1.0], [0]), (100, 200))
+    assert scene.weights.argmax() == size

@@ -473,9 +473,17 @@ def test_a_deadline_before_the_next_image_alone_counts(first_ms):
     assert frame.plan.path == POLICY.plan(45.0, 1.3).path
 
 
-def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes_and_takes_no_longer_path():
+@pytest.mark.parametrize('calibration_factor', [1.0, 1.4])
+def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes_and_takes_no_longer_path(
+    calibration_factor,
+):
     network = CountingNetwork(lambda segment: 2.0 if segment == 1 else 1.0)
-    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0))
+    frame, _ = run(
+        network,
+        1000.0,
+        next_images=spared(network, 45.0),
+        calibration_factor=calibration_factor,
+    )
     assert network.now_ms > 1045.0
     assert FORECAST.forecast_ms(frame.path) <= FORECAST.forecast_ms(frame.plan.path)
     assert QUALITY.quality(frame.path) >= frame.plan.quality - 0.01

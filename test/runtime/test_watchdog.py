@@ -147,8 +147,29 @@ def test_an_act_that_exits_neither_ends_its_thread_nor_the_watch(watchdog):
     assert watchdog.fault == ''
 
 
-def test_stop_returns_once_idle_threads_have_ended(watchdog):
+def test_stop_returns_once_idle_threads_have_ended(monkeypatch):
+    monkeypatch.setattr(watchdog_module, 'LONGEST_WAIT_S', 1e6)
+    watchdog = Watchdog(print)
     threads = watchdog.threads
     assert threads and all(thread.is_alive() for thread in threads)
     watchdog.stop()
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_stop_waits_for_no_thread_while_one_hangs(watchdog, monkeypatch):
+    gate, joined = threading.Event(), []
+    watch(watchdog, Due(lambda: gate.wait(WAIT_S)))
+    wait_until(lambda: watchdog.hanging == 1)
+    monkeypatch.setattr(threading.Thread, 'join', lambda *of, **more: joined.append(of))
+    watchdog.stop()
+    gate.set()
+    assert joined == []
+
+
+def test_nobody_watches_once_no_thread_lives_as_in_a_fork(watchdog):
+    living, ended = watchdog.threads, threading.Thread()
+    watchdog._threads.append(ended)
+    assert watchdog.fault == ''
+    watchdog._threads[:] = [ended]
+    assert watchdog.fault == 'the threads of the watchdog have ended'
+    watchdog._threads[:] = living
