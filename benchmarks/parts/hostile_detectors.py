@@ -37,26 +37,26 @@ def damaged_models() -> Iterator[tuple[str, bytes]]:
 
 def odd_detectors() -> Iterator[tuple[str, bytes]]:
     """Whole files with one image as input; the first is a YOLO of one class, the others are no such detector."""
-    yield 'as it should be', _with_outputs({'output0': (1, 5, 100)})
-    yield 'twenty classes where one is named', _with_outputs({'output0': (1, 24, 100)})
+    yield 'as it should be', with_outputs({'output0': (1, 5, 100)})
+    yield 'twenty classes where one is named', with_outputs({'output0': (1, 24, 100)})
     yield (
         'a thousand outputs',
-        _with_outputs({f'output{number}': (1, 10) for number in range(1000)}),
+        with_outputs({f'output{number}': (1, 10) for number in range(1000)}),
     )
-    yield 'a classifier', _with_outputs({'logits': (1, 1000)})
-    yield 'a segmenter', _with_outputs({'masks': (1, 21, 64, 64)})
-    yield 'poses', _with_outputs({'output0': (1, 56, 100)})
-    yield 'scores without boxes', _with_outputs({'scores': (1, 100, 80)})
-    yield 'boxes without scores', _with_outputs({'boxes': (1, 100, 4)})
+    yield 'a classifier', with_outputs({'logits': (1, 1000)})
+    yield 'a segmenter', with_outputs({'masks': (1, 21, 64, 64)})
+    yield 'poses', with_outputs({'output0': (1, 56, 100)})
+    yield 'scores without boxes', with_outputs({'scores': (1, 100, 80)})
+    yield 'boxes without scores', with_outputs({'boxes': (1, 100, 4)})
     yield (
         'two images',
-        _with_outputs(
+        with_outputs(
             {'output0': (1, 5, 100)}, {'images': (1, 3, 64, 64), 'second': (1, 3, 64, 64)}
         ),
     )
-    yield 'sound', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16000)})
-    yield 'sixteen colours', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16, 64, 64)})
-    yield 'a batch of four', _with_outputs({'output0': (4, 5, 100)}, {'images': (4, 3, 64, 64)})
+    yield 'sound', with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16000)})
+    yield 'sixteen colours', with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16, 64, 64)})
+    yield 'a batch of four', with_outputs({'output0': (4, 5, 100)}, {'images': (4, 3, 64, 64)})
     twice = 2 * _field(1, _expand(0, 'same'))
     yield 'a loop of 2 ** 62 rounds', _loop(2**62)
     yield 'a loop without end', _loop(-1)
@@ -69,7 +69,7 @@ def odd_detectors() -> Iterator[tuple[str, bytes]]:
         'a loop of as many rounds as the pixels say',
         _loop(0, 'none', _field(1, most) + _field(1, whole)),
     )
-    yield 'outputs that are no numbers', _with_outputs({'output0': (1, 5, 100)}, most=math.nan)
+    yield 'outputs that are no numbers', with_outputs({'output0': (1, 5, 100)}, most=math.nan)
     yield (
         'outputs of one name',
         _graph(
@@ -133,7 +133,7 @@ def _looping(value, rounds: int, inner: int = 0):
     return loop.get_iter_value(body, -1)
 
 
-def _with_outputs(
+def with_outputs(
     outputs: dict[str, tuple[int, ...]],
     inputs: dict[str, tuple[int, ...]] | None = None,
     most: float = 1.0,

@@ -134,7 +134,7 @@ def _read_exported(file: Path) -> None:
     exported = read_exported(file)
     size = tuple(side or 64 for side in exported.size)
     if max(size) <= 512:
-        recognise(with_size(exported, size, file), 3, size, '')
+        recognise(with_size(exported, size, file), None, size, '')
 
 
 def _read_quality(file: Path) -> None:
@@ -193,6 +193,20 @@ def _bag_folder(folder: Path) -> None:
     (folder / 'part.mcap').write_bytes(small_mcap('zstd'))
 
 
+def _weights_of_ir(folder: Path) -> None:
+    from fuzz.seeds import openvino_ir
+
+    (folder / 'net.bin').write_bytes(openvino_ir()[1])
+
+
+def _compiled_segment(folder: Path) -> None:
+    from fuzz.seeds import COMPILED
+
+    place = folder / 'deadline_perception' / 'engine' / 'net'
+    place.mkdir(parents=True)
+    (place / 'a.blob').write_bytes(COMPILED)
+
+
 READERS = {
     'bag_mcap': Reader('bag.mcap', _read_bag, 'mcap', share=2),
     'bag_db3': Reader('bag.db3', _read_bag, 'sqlite', share=2),
@@ -201,11 +215,7 @@ READERS = {
     'image_file': Reader('image.png', _read_image, share=3),
     'video': Reader('video.avi', _read_video, share=2),
     'onnx': Reader('net.onnx', _read_exported, share=2),
-    'openvino_ir': Reader(
-        'net.xml',
-        _read_exported,
-        prepare=lambda folder: (folder / 'net.bin').write_bytes(bytes(64)),
-    ),
+    'openvino_ir': Reader('net.xml', _read_exported, prepare=_weights_of_ir),
     'tflite': Reader('net.tflite', _read_exported),
     'model_set': Reader('set.yaml', SetFile.load, 'json'),
     'tasks': Reader('tasks.yaml', read_tasks, 'json'),
@@ -215,7 +225,9 @@ READERS = {
     'profile': Reader('profile.json', LatencyProfile.load, 'json', share=2),
     'quality': Reader('quality.json', _read_quality, 'json'),
     'calibration': Reader('calibration.json', _read_calibration, 'json', share=3),
-    'segments': Reader('segments.json', _read_segments, 'json'),
+    'segments': Reader(
+        'deadline_perception/engine/net/segments.json', _read_segments, 'json', _compiled_segment
+    ),
     'coco': Reader('coco.json', read_coco, 'json', _beside_labels('a.png', 'b.png'), share=2),
     'bdd100k': Reader(
         'labels/det_20/det_val.json',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import sqlite3
@@ -31,7 +32,7 @@ from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 
 sys.path.append(str(Path(__file__).parents[2] / 'benchmarks'))
-from parts.hostile_detectors import odd_detectors  # noqa: E402
+from parts.hostile_detectors import odd_detectors, with_outputs  # noqa: E402
 
 _HEADER = 'std_msgs/Header header\nuint8[] data\n' + '=' * 80 + '\n'
 _DEFINITION = (
@@ -39,6 +40,7 @@ _DEFINITION = (
     'MSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n'
 )
 _CLASSES = ('car', 'bike')
+COMPILED = b'a segment'
 
 
 def seeds(name: str) -> list[bytes]:
@@ -180,24 +182,34 @@ def _videos() -> list[bytes]:
 
 
 def _onnx() -> list[bytes]:
-    return [content for _, content in odd_detectors() if len(content) < 1500]
+    detectors = (
+        {'out': (1, 10, 6)},
+        {'out': (1, 6, 84)},
+        {'boxes': (1, 8, 4), 'scores': (1, 8, 3)},
+        {'boxes': (1, 8, 4), 'scores': (1, 8), 'labels': (1, 8)},
+        {'dets': (1, 8, 5), 'labels': (1, 8)},
+    )
+    loops = [content for _, content in odd_detectors() if len(content) < 1500]
+    return [*map(with_outputs, detectors), *loops]
 
 
-def _openvino_ir() -> list[bytes]:
+def openvino_ir() -> tuple[bytes, bytes]:
+    """A detector whose output follows the image, as the two files of OpenVINO's."""
     from openvino import Model, PartialShape, Type, save_model
     from openvino import opset13 as ops
 
     with tempfile.TemporaryDirectory() as folder:
         image = ops.parameter(PartialShape([1, 3, 64, 64]), Type.f32, name='images')
-        rows = ops.reshape(image, np.int64([1, 6, 2048]), False)
-        model = Model([ops.result(rows.output(0))], [image])
+        mean = ops.reshape(ops.reduce_mean(image, np.int64([1, 2, 3])), np.int64([1, 1, 1]), False)
+        model = Model([ops.result(ops.broadcast(mean, np.int64([1, 6, 84])).output(0))], [image])
         model.set_rt_info('{0: "car", 1: "bike"}', ['model_info', 'names'])
-        save_model(model, Path(folder) / 'net.xml')
-        return [(Path(folder) / 'net.xml').read_bytes()]
+        file = Path(folder) / 'net.xml'
+        save_model(model, file)
+        return file.read_bytes(), file.with_suffix('.bin').read_bytes()
 
 
 def _tflite() -> list[bytes]:
-    """A model of one operation that OpenVINO knows, and one that ends with a detector's own."""
+    """A model of one operation, and a detector that ends with an operation that OpenVINO does not know."""
     return [_tflite_of(b''), _tflite_of(b'TFLite_Detection_PostProcess')]
 
 
@@ -206,6 +218,7 @@ def _tflite_of(custom: bytes) -> bytes:
     from flatbuffers import flexbuffers
 
     words = flatbuffers.Builder(1024)
+    int32, logistic, reshape, other = 2, 14, 22, 32  # numbers of TensorFlow Lite's schema
 
     def vector(items: list[int], make: Callable) -> int:
         make(words, len(items))
@@ -216,50 +229,62 @@ def _tflite_of(custom: bytes) -> bytes:
     def numbers(values: list[int]) -> int:
         return words.CreateNumpyVector(np.array(values, np.int32))
 
-    def tensor(name: str, shape: list[int], buffer: int) -> int:
+    def tensor(name: str, shape: list[int], buffer: int, kind: int = 0) -> int:
         place, sizes = words.CreateString(name), numbers(shape)
         tflite.TensorStart(words)
         tflite.TensorAddName(words, place)
         tflite.TensorAddShape(words, sizes)
         tflite.TensorAddBuffer(words, buffer)
+        tflite.TensorAddType(words, kind)
         return tflite.TensorEnd(words)
 
-    anchors = words.CreateNumpyVector(np.zeros(64, np.uint8))
+    anchors = words.CreateNumpyVector(np.zeros(48 * 4 * 4, np.uint8))
+    rows = words.CreateNumpyVector(np.array([1, 48, 4], np.int32).view(np.uint8))
     buffers = []
-    for data in (None, anchors):
+    for data in (None, anchors, rows):
         tflite.BufferStart(words)
         if data is not None:
             tflite.BufferAddData(words, data)
         buffers.append(tflite.BufferEnd(words))
     tensors = [
         tensor('image', [1, 8, 8, 3], 0),
-        tensor('boxes', [1, 4, 4], 0),
-        tensor('scores', [1, 4, 3], 0),
-        tensor('anchors', [4, 4], 1),
+        tensor('boxes', [1, 48, 4], 0),
+        tensor('scores', [1, 48, 4], 0),
+        tensor('anchors', [48, 4], 1),
         tensor('out', [1, 8, 8, 3], 0),
+        tensor('rows', [3], 2, int32),
     ]
-    options = 0
+
+    def operator(code: int, taken: list[int], given: list[int], options: int = 0) -> int:
+        taken, given = numbers(taken), numbers(given)
+        tflite.OperatorStart(words)
+        tflite.OperatorAddOpcodeIndex(words, code)
+        tflite.OperatorAddInputs(words, taken)
+        tflite.OperatorAddOutputs(words, given)
+        if options:
+            tflite.OperatorAddCustomOptions(words, options)
+        return tflite.OperatorEnd(words)
+
+    def operator_code(number: int, name: bytes = b'') -> int:
+        place = words.CreateString(name) if name else 0
+        tflite.OperatorCodeStart(words)
+        tflite.OperatorCodeAddBuiltinCode(words, number)
+        tflite.OperatorCodeAddDeprecatedBuiltinCode(words, number)
+        if name:
+            tflite.OperatorCodeAddCustomCode(words, place)
+        return tflite.OperatorCodeEnd(words)
+
     if custom:
-        settings = {'y_scale': 10.0, 'x_scale': 10.0, 'h_scale': 5.0, 'w_scale': 5.0}
-        options = words.CreateByteVector(flexbuffers.Dumps({**settings, 'num_classes': 2}))
-    taken, given = numbers([1, 2, 3] if custom else [0]), numbers([4])
-    tflite.OperatorStart(words)
-    tflite.OperatorAddInputs(words, taken)
-    tflite.OperatorAddOutputs(words, given)
-    if custom:
-        tflite.OperatorAddCustomOptions(words, options)
-    operator = tflite.OperatorEnd(words)
-    code_name = words.CreateString(custom) if custom else 0
-    tflite.OperatorCodeStart(words)
-    logistic = 14
-    tflite.OperatorCodeAddBuiltinCode(words, 32 if custom else logistic)
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(words, 32 if custom else logistic)
-    if custom:
-        tflite.OperatorCodeAddCustomCode(words, code_name)
-    code = tflite.OperatorCodeEnd(words)
-    inputs, outputs = numbers([0]), numbers([4])
+        scales = {'y_scale': 10.0, 'x_scale': 10.0, 'h_scale': 5.0, 'w_scale': 5.0}
+        options = words.CreateByteVector(flexbuffers.Dumps({**scales, 'num_classes': 3}))
+        reshaped = [operator(0, [0, 5], [given]) for given in (1, 2)]
+        operators = [*reshaped, operator(1, [1, 2, 3], [4], options)]
+        codes = [operator_code(reshape), operator_code(other, custom)]
+    else:
+        operators, codes = [operator(0, [0], [4])], [operator_code(logistic)]
+    inputs, outputs = numbers([0]), numbers([4, 1, 2, 3] if custom else [4])
     all_tensors = vector(tensors, tflite.SubGraphStartTensorsVector)
-    operators = vector([operator], tflite.SubGraphStartOperatorsVector)
+    operators = vector(operators, tflite.SubGraphStartOperatorsVector)
     tflite.SubGraphStart(words)
     tflite.SubGraphAddTensors(words, all_tensors)
     tflite.SubGraphAddInputs(words, inputs)
@@ -267,7 +292,7 @@ def _tflite_of(custom: bytes) -> bytes:
     tflite.SubGraphAddOperators(words, operators)
     graph = tflite.SubGraphEnd(words)
     graphs = vector([graph], tflite.ModelStartSubgraphsVector)
-    codes = vector([code], tflite.ModelStartOperatorCodesVector)
+    codes = vector(codes, tflite.ModelStartOperatorCodesVector)
     all_buffers = vector(buffers, tflite.ModelStartBuffersVector)
     tflite.ModelStart(words)
     tflite.ModelAddVersion(words, 3)
@@ -355,8 +380,19 @@ def _segments() -> list[str]:
     from deadline_perception.engines.segment_store import FORMAT
 
     record = {'form': '8 bit', 'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
-    segment = {**record, 'file': 'a.blob', 'sha256': 'ff', 'reason': ''}
-    facts = {'format': FORMAT, 'origin': {}, 'done': ['stem'], 'failed': [], 'attempt': ''}
+    segment = {
+        **record,
+        'file': 'a.blob',
+        'sha256': hashlib.sha256(COMPILED).hexdigest(),
+        'reason': '',
+    }
+    facts = {
+        'format': FORMAT,
+        'origin': {'network': 'net'},
+        'done': ['stem'],
+        'failed': [],
+        'attempt': '',
+    }
     return [json.dumps({**facts, 'segments': {'stem': segment}})]
 
 
@@ -411,7 +447,7 @@ _SEEDS: dict[str, Callable[[], list]] = {
     'image_file': _images,
     'video': _videos,
     'onnx': _onnx,
-    'openvino_ir': _openvino_ir,
+    'openvino_ir': lambda: [openvino_ir()[0]],
     'tflite': _tflite,
     'model_set': _sets,
     'tasks': _tasks,

@@ -18,7 +18,6 @@ from fuzz.seeds import seeds  # noqa: E402
 HERE = Path(__file__).parent
 MOST_GROWTH_MB = 256
 CHANGES = 12
-READ = {'bag_mcap', 'bag_db3', 'image_message', 'image_file', 'video', 'mapping', 'weights'}
 
 
 def test_what_is_kept_is_small_and_of_a_reader():
@@ -69,4 +68,4 @@ def test_seeds_and_changes_of_them_are_read_or_refused(name, tmp_path):
                 ends.add('read')
             except REFUSALS as error:
                 assert str(error)
-    assert ends or name not in READ
+    assert ends  # else fuzzing would not come beyond the first check

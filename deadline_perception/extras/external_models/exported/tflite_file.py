@@ -54,6 +54,12 @@ def read_tflite(file: Path):
         classes = options['num_classes'].AsInt
         _cut_last(graph, content, inputs[:2])
         prior = anchors.constant()
+        with tempfile.TemporaryDirectory() as folder:
+            cut = Path(folder) / 'cut.tflite'
+            cut.write_bytes(content)
+            return _with_decoding(
+                openvino_core().read_model(cut), boxes, scores, prior, scales, classes
+            )
     except (
         struct.error,
         OSError,
@@ -67,12 +73,6 @@ def read_tflite(file: Path):
         raise ModelError(
             f'{file} cannot be read as a TensorFlow Lite file: {str(error)[:200]!r}'
         ) from error
-    with tempfile.TemporaryDirectory() as folder:
-        cut = Path(folder) / 'cut.tflite'
-        cut.write_bytes(content)
-        return _with_decoding(
-            openvino_core().read_model(cut), boxes, scores, prior, scales, classes
-        )
 
 
 class _Tensor:
