@@ -172,6 +172,9 @@ def test_residuals_show_how_far_frames_lie_from_their_forecast():
         < spread.residual_quantile(1.0)
     )
     assert math.exp(spread.residual_quantile(1.0)) == pytest.approx(1.5 / 1.2, rel=0.05)
+    scaled = PathForecast(replace(made_profile(paths), scaled_from='another'), SPACE)
+    for of in (scaled.residual_quantile(0.5), scaled.start_ratio().median):
+        assert math.exp(of) == pytest.approx(1.2, rel=0.02)
 
 
 def test_residuals_need_whole_paths_and_a_probability():
