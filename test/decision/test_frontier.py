@@ -160,11 +160,12 @@ def test_keeps_the_plan_unless_another_path_gains_enough(make_forecast, make_qua
     small = SPACE.parse('s00-w1.00-p100-h0')
     large = SPACE.parse('s00-w1.00-p100-h1')
     head = next(i for i, segment in enumerate(SPACE.segments) if segment.operator == 'head')
-    for gain, expected in ((0.003, small), (0.02, large)):
+    for gain, expected in ((0.0, small), (0.003, small), (0.02, large)):
         quality = make_quality({path: 0.3 + gain * (path == large) for path in SPACE})
         policy = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.005)
         assert policy.redecide(small, head, 50.0, 1.0).path == expected
-        assert policy.redecide(large, head, 50.0, 1.0).path == large
+        kept = policy.redecide(large, head, 50.0, 1.0)
+        assert kept.path == policy.redecide(large, head, kept.bound_ms, 1.0).path == large
         assert policy.redecide(large, head, 5.0, 1.0).path == small
 
 
@@ -201,7 +202,7 @@ def test_refuses_impossible_forecasts_qualities_and_settings(make_forecast, make
     for wrong in (math.nan, -0.1, 1.1):
         with pytest.raises(ValueError, match=f'quality of path {PATHS[7]} is'):
             FrontierPolicy(
-                SPACE, good_forecast, make_quality({**dict.fromkeys(PATHS, 0.5), PATHS[7]: wrong})
+                SPACE, good_forecast, make_quality({**dict.fromkeys(PATHS, 1.0), PATHS[7]: wrong})
             )
     with pytest.raises(ValueError, match='keep_epsilon is nan'):
         FrontierPolicy(SPACE, good_forecast, good_quality, keep_epsilon=math.nan)

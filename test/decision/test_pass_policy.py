@@ -117,7 +117,10 @@ def test_no_path_with_a_mandatory_part_that_fits_is_expected_to_be_better(remain
     assert expected(choice.path) == pytest.approx(best) or choice.path['coarse'] == 'none'
 
 
-def test_one_look_is_taken_where_it_alone_is_worth_more():
+@pytest.mark.parametrize('many', [1, 64])
+def test_one_look_is_taken_where_it_alone_is_worth_more(monkeypatch, many):
+    monkeypatch.setattr(pass_policy, '_MANY', many)
+
     class Alone(Qualities):
         def quality(self, path):
             return 0.9 if str(path) == 's1' else QUALITY[str(path)]
@@ -167,12 +170,23 @@ def test_a_space_without_results_is_refused():
         PassPolicy(plain, Times(), Qualities())
 
 
-def test_one_look_alone_is_decided_as_by_the_frontier():
+@pytest.mark.parametrize('p90_share', [1.0, 0.8, 0.5])
+def test_one_look_alone_is_decided_as_by_the_frontier(p90_share):
     singles = [path for path in SPACE if path['coarse'] == 'none']
     passes = PassPolicy(SPACE, Times(), Qualities(), paths=singles)
     frontier = FrontierPolicy(SPACE, Times(), Qualities(), paths=singles)
-    for remaining_ms in (13.0, 15.0, 26.0, 27.0):
-        assert passes.plan(remaining_ms, FACTOR).path == frontier.plan(remaining_ms, FACTOR).path
+    for remaining_ms in (13.0, 15.0, 22.0, 24.0, 26.0, 27.0):
+        of_both = [one.plan(remaining_ms, FACTOR, p90_share) for one in (passes, frontier)]
+        assert of_both[0].path == of_both[1].path
+        assert of_both[0].bound_ms == pytest.approx(of_both[1].bound_ms)
+
+
+@pytest.mark.parametrize('name', ['s1', 'crun-s0'])
+def test_a_path_that_alone_is_kept_ready_is_taken_with_its_quality(name):
+    path = SPACE.parse(name)
+    choice = PassPolicy(SPACE, Times(), Qualities(), paths=[path]).plan(50.0, FACTOR)
+    assert (choice.path, choice.forecast_ms) == (path, Times().forecast_ms(path))
+    assert choice.feasible and choice.quality == pytest.approx(QUALITY[name])
 
 
 def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_anew(policy):

@@ -72,3 +72,4 @@ def test_quality_is_the_mean_over_classes_and_sizes_in_an_unknown_scene():
     assert quality.quality(PATHS[3]) == pytest.approx(by_size[3].mean())
     pooled = tables(by_size).mean(axis=1)
     assert quality.pooled_by_size(PATHS) == pytest.approx(pooled)
+    assert quality.scene.weights == pytest.approx([0.1] * 10)
