@@ -113,7 +113,6 @@ class Watchdog:
                 thread.join(timeout=1.0)
 
     def _start_thread(self) -> None:
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
         if len(self._threads) < MAX_THREADS:
             thread = threading.Thread(target=self._serve, name='watchdog', daemon=True)
             self._threads.append(thread)

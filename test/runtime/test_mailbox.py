@@ -57,6 +57,9 @@ def test_close_wakes_every_waiting_taker_and_what_comes_after_is_given_back():
     assert results == [None, None, None]
     assert mailbox.put('task', 'b', 1.0) == 'b'
     assert mailbox.closed and mailbox.take(0) is None
+    other = Mailbox()
+    other.put('task', 'a', 1.0)
+    assert other.close() == [('task', 'a')]
 
 
 @settings(max_examples=15, deadline=None)

@@ -363,8 +363,10 @@ def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_im
 
 def test_a_newer_image_replaces_the_one_that_waits_and_counts_it(bench):
     pipeline = bench.build()
-    pipeline.arrive(arrive(dropped=2))
+    pipeline.arrive(arrive(age_ms=4000.0, dropped=2))
+    due_ms = pipeline.next_due(now_ms())[0]
     pipeline.arrive(arrive())
+    assert pipeline.next_due(now_ms())[0] == due_ms  # as the older one was promised
     bench.run(pipeline)
     assert [record.superseded for record in bench.records] == [4]
     assert (pipeline.arrived, pipeline.replaced) == (5, 4)

@@ -8,7 +8,7 @@ from waiting import wait_until
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime import watchdog as watchdog_module
-from deadline_perception.runtime.watchdog import Watchdog
+from deadline_perception.runtime.watchdog import Watchdog, tell
 
 WAIT_S = 20.0
 
@@ -58,6 +58,11 @@ def test_what_the_preparation_of_a_thread_raises_is_told_and_it_watches_all_the_
     wait_until(lambda: len(failures) == 2)
     watchdog.stop()
     assert {type(failure) for failure in failures} == {ZeroDivisionError}
+
+
+def test_an_error_that_cannot_be_told_is_logged(caplog):
+    tell(lambda error: 1 / 0, ValueError('too hot'))
+    assert 'could not be reported: ValueError: too hot' in caplog.text
 
 
 def test_an_earlier_time_wakes_it(watchdog):

@@ -60,6 +60,8 @@ def test_an_aborted_frame_counts_where_it_is_late_or_beyond_its_bound(
     would_take_ms, is_late, frames
 ):
     bound = part_bound()
+    bound.observe_aborted(10.0, bound.bound_ms(10.0))  # exactly the bound does not exceed it
+    assert bound.integral.frames == 0
     bound.observe_aborted(10.0, float(would_take_ms), is_late=is_late)
     assert (bound.integral.frames, bound.integral.misses) == (frames, frames)
     assert len(bound.recent.state()['log_ratios']) == (would_take_ms == 90)
@@ -87,6 +89,8 @@ def test_what_is_no_time_is_refused_and_nothing_is_learnt(wrong_ms):
         with pytest.raises(ValueError, match='expected positive, finite numbers'):
             bound.observe(expected_ms, took_ms)
     assert bound.state() == before
+    bound.observe(0.5, 0.25)
+    assert bound.integral.frames == before['frames'] + 1
 
 
 def test_its_file_keeps_the_window_over_a_restart(tmp_path):

@@ -52,6 +52,17 @@ def test_the_limit_of_scattered_frames_is_as_far_above_them():
     assert recent.log_limit == pytest.approx(2.76 * 0.3, rel=0.15)
 
 
+def test_the_limit_is_that_of_frames_and_start_by_hand():
+    recent = seen([10.0 * math.exp(0.01 * number) for number in range(-4, 5)], 10.0,
+                  StartRatio(0.3, 0.05))  # fmt: skip
+    # Nine frames of the deviation 1.4826 * 0.02, eight of the start's: sqrt(9 / 17 * 0.0297^2 + 8 / 17 * 0.05^2).
+    assert recent.deviation == pytest.approx(0.04052, abs=1e-5)
+    assert recent.log_limit == pytest.approx(
+        tolerance_factor(norm.ppf(0.995), 9) * recent.deviation
+    )
+    assert RecentTimes(ALPHA).log_limit == 0.0  # the forecast itself where nothing is known
+
+
 def test_robust_moments_are_those_of_a_normal_distribution_whatever_the_outliers():
     values = np.random.default_rng(0).normal(0.3, 0.05, 2000)
     values[:100] = 50.0
