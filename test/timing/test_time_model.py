@@ -14,9 +14,12 @@ from invented_networks import CLASSIFIER
 from deadline_perception.decision.policy import Choice, check_time_left
 from deadline_perception.runtime.job import Decision, Job, StampReading
 from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import SegmentForecast
+from deadline_perception.timing.recent_times import LEAST_RATIOS, RecentTimes
 from deadline_perception.timing.time_model import (
     MAX_FACTOR,
+    WCET,
     FrameReserve,
     FrameTimes,
     Reserve,
@@ -517,3 +520,16 @@ def test_whatever_the_times_are_every_missed_deadline_is_counted_as_a_missed_bou
         misses = drive.calibrator.misses
         is_missed = drive.is_missed(forecast_ms, forecast_ms * ratio, deciding_ms, publishing_ms)
         assert not is_missed or drive.calibrator.misses == misses + 1
+
+
+def test_bounds_rest_on_frames_once_enough_were_seen_or_on_worst_cases():
+    whole = PartBound(BoundCalibrator(0.01, 0.05, WIDTH), RecentTimes(0.01))
+    assert not FrameTimes(FORECAST).rests_on_frames
+    for number in range(LEAST_RATIOS + 1):
+        assert FrameTimes(FORECAST, whole=whole).rests_on_frames == (number == LEAST_RATIOS)
+        whole.observe(10.0, 10.0)
+    assert FrameTimes(FORECAST, bounds=WCET).rests_on_frames
+
+
+def test_nothing_that_has_run_is_at_the_expected_pace():
+    assert FrameTimes(FORECAST).progress(0.0, 5.0) == FrameTimes(FORECAST).progress(5.0, 0.0) == 1.0
