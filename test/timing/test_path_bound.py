@@ -24,7 +24,12 @@ from deadline_perception.core.execution_path import (
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.timing.interference import Interference, WcetTable
-from deadline_perception.timing.path_bound import PathForecast, WcetForecast
+from deadline_perception.timing.path_bound import (
+    PathForecast,
+    SegmentForecast,
+    WcetForecast,
+    kind_of,
+)
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.timing.quantiles import Quantiles
 
@@ -175,6 +180,29 @@ def test_residuals_show_how_far_frames_lie_from_their_forecast():
     scaled = PathForecast(replace(made_profile(paths), scaled_from='another'), SPACE)
     for of in (scaled.residual_quantile(0.5), scaled.start_ratio().median):
         assert math.exp(of) == pytest.approx(1.2, rel=0.02)
+
+
+def test_a_part_that_does_not_run_takes_no_time():
+    space = PathSpace(
+        (Operator('model', 'model', ('one', 'other'), 'm'),),
+        (
+            Segment('choose', 'pre', 'model'),
+            Segment('one', 'conv', only_on=('model', 'one')),
+            Segment('other', 'conv', only_on=('model', 'other')),
+        ),
+    )
+    times_ms = {'choose': 1.0, 'one': 2.0, 'other': 4.0}
+    forecast = SegmentForecast(space, {key: times_ms[kind_of(key)] for key in space.carriers()})
+    assert forecast.table(list(space)).tolist() == [3.0, 5.0]
+    assert [forecast.forecast_ms(path) for path in space] == [3.0, 5.0]
+
+
+def test_each_path_is_forecast_without_itself():
+    profile = made_profile(distinct_paths(SPACE, 6, random.Random(0)))
+    name, times = next(iter(profile.paths.items()))
+    odd = replace(profile, paths={**profile.paths, name: constant(3.0 * times.p50)})
+    assert PathForecast(profile, SPACE).residual_quantile(1.0) < 0.1
+    assert PathForecast(odd, SPACE).residual_quantile(1.0) > 0.9 * math.log(3.0)
 
 
 def test_residuals_need_whole_paths_and_a_probability():
