@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import threading
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,3 +119,34 @@ def test_an_item_is_not_taken_before_its_release():
     assert mailbox.take() == ('released', 'late') and mailbox.take(20e-3) is None
     mailbox.put('waits', 'earlier', begun_ms + 90.0, begun_ms + 80.0)
     assert mailbox.take() == ('waits', 'earlier') and now_ms() >= begun_ms + 80.0
+
+
+def in_background(act):
+    """What the act gives, in a list, once it has; the thread is likely to wait within it by now."""
+    given = []
+    thread = threading.Thread(target=lambda: given.append(act()), daemon=True)
+    thread.start()
+    thread.join(timeout=0.05)
+    return thread, given
+
+
+@pytest.mark.parametrize('timeout_s', [None, 20.0])
+def test_a_taker_that_waits_is_woken_by_what_comes(timeout_s):
+    mailbox = Mailbox()
+    thread, taken = in_background(lambda: mailbox.take(timeout_s))
+    mailbox.put('task', 'a', 1.0)
+    thread.join(timeout=20)
+    assert taken == [('task', 'a')]
+
+
+@pytest.mark.parametrize('is_taken', [True, False])
+def test_whoever_waits_for_idle_is_woken_once_the_last_is_done_or_dropped(is_taken):
+    mailbox = Mailbox()
+    mailbox.put('task', 'a', 1.0)
+    if is_taken:
+        mailbox.take()
+    thread, idle = in_background(lambda: mailbox.wait_until_idle('task'))
+    assert idle == []
+    (mailbox.done if is_taken else mailbox.discard)('task')
+    thread.join(timeout=20)
+    assert idle == [True]
