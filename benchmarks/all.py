@@ -144,11 +144,6 @@ BENCHMARKS = (
     ),
     Benchmark('step_model', 6, 'prediction of layer times', f'{JETSON}, Figs. 3.2 to 3.5'),
     Benchmark(
-        'threads',
-        3,
-        'one thread and two, alone and beside busy programs, without and with priority',
-    ),
-    Benchmark(
         'contention_grading',
         6,
         'levels of contention, their units, pruned paths',

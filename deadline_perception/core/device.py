@@ -23,7 +23,7 @@ _ALLOCATOR = {
 _POWER_MODEL = re.compile(r'<\s*POWER_MODEL\s+ID=(?P<id>\d+)\s+NAME=(?P<name>\S+)\s*>')
 UNKNOWN = 'unknown'
 # Threads per network operation where nobody says otherwise. The second one helps where its core is free and takes
-# nothing where it is not (benchmarks/threads.py).
+# nothing where it is not (measured: benchmarks/threads.py of commit 68d0af47).
 DEFAULT_THREADS = 2
 
 
