@@ -90,12 +90,6 @@ BENCHMARKS = (
         'own_models', 12, 'public detectors as adopt reads them: conventions found, accuracy, 8 bit'
     ),
     Benchmark(
-        'own_models_drive',
-        18,
-        'a set of all public detectors in the running nodes, beside each of them alone',
-        quick=False,
-    ),
-    Benchmark(
         'street_accuracy', 30, 'accuracy on real streets over time, ours beside public detectors'
     ),
     Benchmark(
