@@ -9,7 +9,7 @@ Sources: BDD100K (500 dashcam images that training did not see),
 road_vehicle_dhaka, CARLA and road_signs, each with the classes that it marks; the public detectors never saw BDD100K,
 whose other images the shipped weights were trained on. On the highway video, boxes of score 0.3 and more that cover 6 %
 of the image are counted as phantoms: no object there is as large. Of the full path: calibration error, reliability, and
-precision and recall at scores of 0.3 and 0.5. Prints tables, and writes results/street_accuracy.json and .png.
+precision and recall at scores of 0.3 and 0.5. Prints tables, and writes results/street_accuracy.json.
 """
 
 from __future__ import annotations
@@ -140,7 +140,6 @@ def main(run: Run) -> None:
     run.write(
         threads=1, sources=result, phantoms_a_frame=seen, reliability_bdd100k_full_path=reliability
     )
-    _draw(result['bdd100k'], reliability, run.file.with_suffix('.png'))
 
 
 def _own(weights: Path, count: int) -> list[Candidate]:
@@ -266,54 +265,6 @@ def print_table(source: str, measured: dict) -> None:
             for name, row in sorted(rows.items(), key=lambda item: item[1]['ms'])
         ],
     )
-
-
-def _draw(measured: dict, reliability: dict, file: Path) -> None:
-    """Accuracy over time of two classes, public detectors by number, and how far scores of the full path hold."""
-    import matplotlib
-
-    matplotlib.use('Agg')
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 3, figsize=(16, 5.2), constrained_layout=True)
-    own, public = (
-        {key: row for key, row in measured['rows'].items() if key.startswith('ours') == is_own}
-        for is_own in (True, False)
-    )
-    for axis, name in zip(axes, ('vehicle', 'person')):
-        axis.plot(
-            [row['ms'] for row in own.values()],
-            [row[name]['ap50'] for row in own.values()],
-            'o',
-            label='paths of the shipped network',
-        )
-        for number, (key, row) in enumerate(public.items(), start=1):
-            axis.plot(
-                row['ms'],
-                row[name]['ap50'],
-                marker=f'${number}$',
-                color='black',
-                linestyle='none',
-                label=key,
-            )
-        axis.set_xscale('log')
-        axis.set_xticks([5, 10, 20, 40, 80], ['5', '10', '20', '40', '80'])
-        axis.xaxis.minorticks_off()
-        axis.set_xlabel('median time of a frame, one thread, ms')
-        axis.set_ylabel(f'AP50 of {name}, %')
-        axis.grid(alpha=0.3)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), fontsize=7, loc='outside lower center', ncols=5
-    )
-    for name, row in reliability.items():
-        axes[2].plot(*list(zip(*row['diagram']))[:2], 'o-', label=name)
-    axes[2].plot([0, 1], [0, 1], color='gray', linestyle=':')
-    axes[2].set_xlabel('mean score of a box, full path')
-    axes[2].set_ylabel('share of these boxes that are right')
-    axes[2].grid(alpha=0.3)
-    axes[2].legend(fontsize=8)
-    figure.suptitle(f'BDD100K, {measured["images"]} images that no training here saw', fontsize=10)
-    figure.savefig(file, dpi=90)
 
 
 if __name__ == '__main__':
