@@ -13,19 +13,18 @@ drive over and over; an image that waits is replaced by a newer one, as in the n
 frames to show a miss ratio of 1 %.
 
 The median clairvoyant runs last, with the median slowdown that the others met in the same round: not that of its own
-run. It keeps no time back for publishing, changes plan for any gain, and its detections count even when it was late;
-the frontier is also compared with it where they do not, as they do for no other policy.
-The best executed is, of each round, the output in time whose path has the highest quality. The thresholds decide no
-width: they run at full width as published, and, as the oblivious ones do, at the widths of the longest path among those
-whose cheapest path's bound fits the smallest budget. The policies of the papers run every frame to its end, as theirs
-do; those with bounds may give it up, as the node does. A missed frame scores the last output delivered in time.
+run. It keeps no time back for publishing, changes plan for any gain, and its detections count even when it was late.
+The thresholds decide no width: they run at full width as published, and, as the oblivious ones do, at the widths of the
+longest path among those whose cheapest path's bound fits the smallest budget. The policies of the papers run every
+frame to its end, as theirs do; those with bounds may give it up, as the node does. A missed frame scores the last output
+delivered in time.
 
 Budgets follow the speed as in the node, but over a range of the machine's own, so that there is something to decide on
 any: from LEAST_FACTOR times what the cheapest path's bound and the node's reserve take to FULL_FACTOR times the full
 path's median, both measured at the begin of the run; --budgets-ms gives the range. With less than twice the bound, the
 reserve of 2 ms alone decides on a machine whose cheapest path takes 4.
 
-The network runs as it ships, by prepared segments where they are (--engine). Two rows do as others do: `fixed best` is
+The network runs as it ships, by prepared segments where they are. Two rows do as others do: `fixed best` is
 one path always, never aborted, as a plain detection node runs it, chosen with hindsight of the drive's budgets; `static
 p99 table` takes the best of some paths by their 99th percentiles, measured on the idle machine just before
 (static_table.py).
@@ -33,26 +32,18 @@ p99 table` takes the best of some paths by their 99th percentiles, measured on t
 The frontier begins what is likely to fit where its later operators can still bring the frame home; one row, `no
 recourse`, only what is bound to fit.
 
-sAP is streaming AP, matched by time: at the time of each image the newest publication, whatever it is, against the
-ground truth of that moment, replayed image by image with the latencies measured (deadline_scores.streamed); it needs
-the whole drive, so it is left out where fewer frames were run, and cannot be compared with AP of each image's own
-result.
-
-Misses are counted on the frames that the frontier's own bound called feasible, and on those that could be met: the
-cheapest path's idle forecast, slowed down as the round was, fits the budget (long part: as the frame itself was, or its
-neighbours, if it was aborted).
+Misses are counted on the frames that the frontier's own bound called feasible.
 The slowdown is learnt as in the monitor node, and of frames that were cut also by the least that they would have taken,
 where the node knows only what they had taken.
 The co-runner is as many programs as there are cores, whose duty cycle changes every 0.5 to 3 s of the drive: in the
 interleaved part, where a frame takes as long as all policies together, so many times more slowly.
-Writes results/deadlines.json and results/deadlines.png; --draw draws the latter anew from the former.
+Writes results/deadlines.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import random
 import statistics
@@ -61,30 +52,23 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import yaml
 from parts.beside_programs import beside_programs
-from parts.deadline_plot import ORACLE, draw
 from parts.deadline_scores import (
     CAUSAL,
     FIXED_BEST,
     NO_RECOURSE,
+    ORACLE,
     STATIC_TABLE,
     WITH_BOUNDS,
     Run,
-    best_executed,
-    check_goals,
-    could_be_met,
+    accuracy,
     delivered,
-    figures,
-    own_slowdowns,
-    precision,
-    resampled,
-    round_slowdowns,
-    show,
+    judge,
+    show_load,
     timing_figures,
 )
 from parts.harness import ROOT, run_script
@@ -101,7 +85,6 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice, Policy, Quality
 from deadline_perception.decision.speed_budget import Budget, TableBudget
-from deadline_perception.engines.choice import ENGINES
 from deadline_perception.extras.data.class_names import with_class_names
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.report.scenario import with_speed_in_every_frame
@@ -133,6 +116,7 @@ FULL_FACTOR, FULL_FRAMES = (
     20,
 )  # the largest budget over the full path's median of so many frames
 MONITOR_RATE_HZ = 3.0  # of the contention monitor
+WARM_UP = 10  # first frames run before, under each load, uncounted
 LONG_PERIOD_MS = 100.0  # of the long part: that of the demo's camera
 TABLE_PATHS, TABLE_FRAMES, QUICK_TABLE_FRAMES = (
     12,
@@ -224,7 +208,7 @@ class Contender:
             raise RuntimeError(f'{self._stream.failures} frames failed, expected none; see above')
         record, found = answer.record, answer.result
         if record.path is None:
-            return Run(record, None, None, found)
+            return Run(record, None, None)
         idle_ms = record.forecast_ms
         if record.outcome is Outcome.COASTED:
             begun = (
@@ -235,9 +219,9 @@ class Contender:
             )
             if not self._ended_late:
                 self._estimator.observe_unfinished(idle_ms, least_ms)
-            return Run(record, None, None, found)
+            return Run(record, None, None)
         self._estimator.observe_frame(idle_ms, record.network_ms)
-        return Run(record, found, record.network_ms / idle_ms, found)
+        return Run(record, found, record.network_ms / idle_ms)
 
 
 @dataclass(frozen=True)
@@ -521,77 +505,32 @@ def summary(
     long_runs: dict[str, list[Run]],
     frames: list[Frame],
     class_names: tuple[str, ...],
-    quality: Quality,
-    cheapest_ms: float,
-    is_loaded: bool,
-    period_ms: float,
 ) -> dict:
-    """All that is said about one load; `period_ms` is that of the drive."""
-    stamps_ms = [frame.stamp_ns / 1e6 for frame in frames]
-    is_whole = bool(np.all(np.diff(stamps_ms) < 1.5 * period_ms))
+    """All that is said about one load."""
     ground_truths = [frame.ground_truth for frame in frames]
     feasible = np.array([run.is_feasible for run in runs['frontier']])
-    possible = could_be_met(runs['frontier'], round_slowdowns(runs), cheapest_ms)
-    long = {
-        name: {
-            **timing_figures(
-                part,
-                np.array([run.is_feasible for run in part]),
-                could_be_met(part, own_slowdowns(part), cheapest_ms),
-            ),
-            'frames': len(part),
-        }
-        for name, part in long_runs.items()
-    }
-    found, draws = {}, {}
+    policies, long_part = {}, {}
     for name, part in runs.items():
         outputs = delivered(part, late_too=name == ORACLE)
-        draws[name] = resampled(outputs, ground_truths, class_names)
-        found[name] = {
-            **figures(
-                name,
-                part,
-                outputs,
-                ground_truths,
-                class_names,
-                draws[name],
-                stamps_ms if is_whole else None,
-            ),
-            **timing_figures(part, feasible, possible),
+        policies[name] = {
+            **accuracy(outputs, ground_truths, class_names),
+            **timing_figures(part, feasible),
         }
-    best = best_executed(runs, cache(quality.quality))
-    ideals = {
-        name: (
-            precision(outputs, ground_truths, np.arange(len(outputs)), class_names)['ap'],
-            resampled(outputs, ground_truths, class_names),
-        )
-        for name, outputs in (
-            (ORACLE, delivered(runs[ORACLE], late_too=True)),
-            (f'{ORACLE}, late detections left out', delivered(runs[ORACLE], late_too=False)),
-            ('best executed', best),
-        )
-    }
-    goals = check_goals(found, draws, ideals, long['frontier'], is_loaded)
+    for name, part in long_runs.items():
+        long_part[name] = timing_figures(part, np.array([run.is_feasible for run in part]))
     return {
         'frames': len(frames),
         'infeasible_ratio': float(1.0 - feasible.mean()),
-        'could_be_met_ratio': float(possible.mean()),
-        'best_executed_ap': ideals['best executed'][0],
-        'ideal_ap': {name: ap for name, (ap, _) in ideals.items()},
         'median_slowdown': statistics.median(
             run.record.conditions.slowdown for run in runs[ORACLE]
         ),
-        'goals': goals,
-        'policies': found,
-        'long_part': long,
+        'policies': policies,
+        'long_part': long_part,
     }
 
 
 def main(run: BenchmarkRun) -> None:
     args = run.args
-    if args.draw:
-        draw(json.loads(run.file.read_text()), run.file.with_suffix('.png'))
-        return
     if args.budgets_ms and not 0.0 < args.budgets_ms[0] <= args.budgets_ms[1] < float('inf'):
         raise ValueError(
             f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and '
@@ -605,7 +544,7 @@ def main(run: BenchmarkRun) -> None:
 def prepare(args: argparse.Namespace, images: list[np.ndarray]) -> tuple[object, LatencyProfile]:
     """The network, warm, and its profile."""
     use_threads(args.threads)
-    network, _ = load_network(str(args.weights), 'cpu', ROOT / 'models', args.engine)
+    network, _ = load_network(str(args.weights), 'cpu', ROOT / 'models')
     print(f'engine {network.engine.identity}. {network.engine.notice}')
     network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), images[0].shape[:2])
     if args.profile:
@@ -662,9 +601,8 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
     contenders, clairvoyant = make_contenders(
         executor, network, forecast, quality, budgets_ms, p99_ms
     )
-    cheapest_ms = float(forecast.table(list(network.path_space)).min())
     period_ms = statistics.median(np.diff([frame.stamp_ns for frame in frames]).tolist()) / 1e6
-    count, warm_up = (8, 2) if args.quick else (args.frames, args.warm_up)
+    count, warm_up = (8, 2) if args.quick else (args.frames, WARM_UP)
     long_s = 6.0 if args.quick else 60.0 * args.long_minutes
     monitor, rng, loads, pace, left_s = Monitor(), random.Random(0), {}, 1.0, 60.0 * args.minutes
     beside = f'beside {args.co_runners} co-runners'
@@ -693,8 +631,7 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
             )
         pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
         affordable = min(count, max(2, int(1000.0 * rest_s / round_ms)))
-        # Neighbours where few are run, so that there is sAP.
-        picked = frames[:affordable] if args.quick else evenly(frames, affordable)
+        picked = evenly(frames, affordable)
         with co_runners(programs, pace):
             runs, round_ms = drive(
                 contenders, clairvoyant, monitor, picked, budget, rng, rest_s, load
@@ -715,10 +652,6 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
             long_runs,
             picked[: len(runs[ORACLE])],
             network.class_names,
-            quality,
-            cheapest_ms,
-            is_loaded=programs > 0,
-            period_ms=period_ms,
         )
         loads[load].update(
             round_ms=round_ms,
@@ -731,7 +664,8 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
                 replaced=replaced[name],
                 integral=alone[name].integral,
             )
-        show(load, loads[load])
+        show_load(load, loads[load])
+        judge(run, load, loads[load])
     for contender in contenders.values():
         contender.detector.close()
     run.indent = None
@@ -749,7 +683,6 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
         quality_metric=quality.metric,
         loads=loads,
     )
-    draw(json.loads(run.file.read_text()), run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
@@ -778,12 +711,6 @@ if __name__ == '__main__':
                 'above': 0.0,
                 'help': 'time of the long part, under each load, of each of its two policies',
             },
-            '--warm-up': {
-                'type': int,
-                'default': 10,
-                'least': 1,
-                'help': 'first frames run before, under each load, uncounted',
-            },
             '--weights': {
                 'type': Path,
                 'default': ROOT / DEFAULT_WEIGHTS,
@@ -793,7 +720,6 @@ if __name__ == '__main__':
                 'type': Path,
                 'help': 'latency profile; measured first, in about 40 s, when not given',
             },
-            '--engine': {'choices': ENGINES, 'default': 'auto', 'help': 'that runs the network'},
             '--threads': {
                 'type': int,
                 'default': DEFAULT_THREADS,
@@ -812,7 +738,6 @@ if __name__ == '__main__':
                 'help': f"range of the budgets; without it, from {LEAST_FACTOR} times the cheapest path's "
                 f'bound to {FULL_FACTOR} times the full path',
             },
-            '--draw': {'action': 'store_true', 'help': 'only draw results/deadlines.json anew'},
         },
         quick='8 frames, a long part of 6 s, a coarse profile',
     )
