@@ -193,12 +193,6 @@ BENCHMARKS = (
         120,
         'what sources, augmentations and labels of teachers gain, and kinds never seen',
     ),
-    Benchmark(
-        'known_in_time',
-        5,
-        'streaming AP of paths, and detection in time against what the scheduler is promised',
-        f'{THESIS}, problem 3.1',
-    ),
     Benchmark('tracking', 4, "HOTA of the tracks' ids beside the best of the package trackers"),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
     Benchmark('image_trace', 0.2, 'calls that one image takes', quick=True),

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from known_in_time import follow
 from parts.harness import Run, run_script, show
 from rich.progress import track
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.records import Frame
 from deadline_perception.core.untrusted_file import read_json
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.extras.rendered_drive.drive import render_drive
@@ -33,6 +33,7 @@ SCORE, LOW_SCORE = 0.3, 0.1
 DRIVE_HZ, STRIDE = 30.0, 3  # of the rendered drive, and of it every third image is looked at
 MOST_BYTES = 2**26
 OURS = 'deadline_perception'
+SAME_OBJECT_IOU = 0.4  # of boxes in images that follow each other
 RATES = {'full rate': 1, 'half dropped': 2}
 Update = Callable[[Detections, float], Detections]
 
@@ -49,6 +50,29 @@ class Image:
     stamp_s: float
     known: Detections
     found: Detections
+
+
+def follow(frames: Sequence[Frame]) -> list[np.ndarray]:
+    """For each image the number of each of its objects, which is the same from image to image; -1 for crowds."""
+    numbers, count = [], 0
+    for index, frame in enumerate(frames):
+        truth = frame.ground_truth
+        mine = np.full(len(truth.labels), -1)
+        if index:
+            before = frames[index - 1].ground_truth
+            overlaps = pairwise_iou(truth.boxes_xyxy_px, before.boxes_xyxy_px)
+            overlaps[truth.labels[:, None] != before.labels[None]] = 0.0
+            for place in np.argsort(-overlaps, axis=None):
+                row, column = np.unravel_index(place, overlaps.shape)
+                if overlaps[row, column] < SAME_OBJECT_IOU:
+                    break
+                if mine[row] < 0 and numbers[-1][column] >= 0 and numbers[-1][column] not in mine:
+                    mine[row] = numbers[-1][column]
+        for row in np.flatnonzero((mine < 0) & ~truth.crowd):
+            mine[row], count = count, count + 1
+        mine[truth.crowd] = -1
+        numbers.append(mine)
+    return numbers
 
 
 def look_at(
