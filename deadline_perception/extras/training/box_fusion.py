@@ -9,7 +9,7 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 
 # Overlap from which boxes of one class are one object. Solovyev et al. 2019, section 3.
-# Against suppression with the same votes: measured: benchmarks/labelling.py
+# Against suppression with the same votes: measured: benchmarks/labelling.py of commit 68d0af47
 SAME_OBJECT_IOU = 0.55
 
 

@@ -16,7 +16,7 @@ LEAST_PRECISION = 0.5  # of a threshold, unless more is asked for
 LEAST_OBJECTS = 30  # of a class: with fewer, a threshold is chosen by chance
 UNSURE_SHARE = 0.4  # of the threshold, from which on a box is neither object nor background
 # A detector's word counts with its AP50 to this power: with all alike, the better one is outvoted by the worse.
-WEIGHT_POWER = 3  # measured: benchmarks/labelling.py
+WEIGHT_POWER = 3  # measured: benchmarks/labelling.py of commit 68d0af47
 _ONE_CLASS = ('object',)
 
 
