@@ -95,7 +95,7 @@ BENCHMARKS = (
     Benchmark(
         'engines',
         11,
-        '8 bit against float on 60 paths: time, accuracy, efficiency',
+        '8 bit against float on 60 paths: time and accuracy',
         arguments=('--paths', '60', '--rounds', '6', '--data', DASHCAMS, '--limit', '100'),
     ),
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),

@@ -1,35 +1,27 @@
-"""The engines of the CPU against each other, on the same paths and images in one run: time, accuracy, efficiency.
+"""The engines of the CPU against each other, on the same paths and images in one run: time and accuracy.
 
     python benchmarks/engines.py [--paths 60] [--rounds 12] [--threads 1] [--data VAL.json [--limit N]] [--quick]
 
-Needs prepared segments (`profile --all-paths`). Frames of all paths and engines are mixed at random, in rounds,
-so that what else the machine does falls on all alike. Efficiency is what the layers of a path compute per second of the
-whole frame, over what a large 8-bit matrix product reaches at the same threads, timed between the rounds. With --data
-every path is also scored on annotated images with each engine, after the times. Prints tables and writes
-results/engines.json, with --quick below out/benchmarks.
+Needs prepared segments (`profile --all-paths`). Frames of all paths and engines are mixed at random, in rounds, so that
+what else the machine does falls on all alike. With --data every path is also scored on annotated images with each
+engine, after the times. Prints tables and writes results/engines.json.
 """
 
 from __future__ import annotations
 
 import random
-import tempfile
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-import torch
-from parts.harness import Run, run_script, show, timed_ms
+from parts.harness import Run, run_script, show
 from street_accuracy import NAMES
-from torch.utils.flop_counter import FlopCounterMode
 
-from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines.choice import choose_engine
-from deadline_perception.engines.compiled_segments import CompiledSegment, Compiler
 from deadline_perception.engines.eager import Eager, Engine
-from deadline_perception.engines.preparation import Call, SegmentMaker
 from deadline_perception.engines.segment_store import (
     Form,
     SegmentStore,
@@ -55,40 +47,7 @@ from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 IMAGES = 10
 ROUNDS, QUICK_ROUNDS = 25, 5
-PRODUCT_ROWS, PRODUCT_SIDE = 1024, 2048  # of the matrix product: 8.6 billion operations
 MEAN_LOSS_GOAL, PATH_LOSS_GOAL = 0.3, 1.0  # of 8 bit against float, in points of AP
-
-
-def matrix_product(facts: DeviceFacts, folder: Path) -> tuple[CompiledSegment, Call]:
-    """A large matrix product in 8 bit, compiled as segments are, and what to call it with."""
-    weight = (
-        torch.randn(PRODUCT_SIDE, PRODUCT_SIDE, generator=torch.Generator().manual_seed(0))
-        / PRODUCT_SIDE**0.5
-    )
-
-    def product(values: dict) -> tuple[torch.Tensor, ...]:
-        return (torch.nn.functional.linear(values['x'][0], weight),)
-
-    calls = []
-    with torch.inference_mode():
-        for _ in range(4):
-            inputs = {'x': (torch.randn(PRODUCT_ROWS, PRODUCT_SIDE),)}
-            calls.append(Call(product, inputs, product(inputs)))
-    store = SegmentStore.resume(folder, store_origin(facts))
-    SegmentMaker(store, facts.threads).make('product', calls)
-    if store.segments['product'].form is not Form.INT8:
-        raise ValueError(
-            f'the matrix product runs as {store.segments["product"].form.value}, expected 8 bit: '
-            f'{store.segments["product"].reason}'
-        )
-    return Compiler(facts.threads).load(store.compiled('product')), calls[0]
-
-
-def operations(network, image: np.ndarray, path: ExecutionPath) -> int:
-    """Operations of a frame's layers, a multiplication and an addition each counted as one."""
-    with FlopCounterMode(display=False) as counter:
-        network.detect(image, path)
-    return counter.get_total_flops()
 
 
 def measure_times(
@@ -97,7 +56,6 @@ def measure_times(
     paths: list[ExecutionPath],
     images: list[np.ndarray],
     rounds: int,
-    between: Callable[[], None],
 ) -> dict[tuple[str, ExecutionPath], list[float]]:
     """Times of whole frames in ms, by engine and path; one frame of each is dropped.
 
@@ -107,7 +65,6 @@ def measure_times(
         paths: distinct.
         images: uint8 `[height, width, 3]`.
         rounds: frames of each path with each engine.
-        between: called after each round.
     """
     rng = random.Random(0)
     times = {(name, path): [] for name in engines for path in paths}
@@ -117,7 +74,6 @@ def measure_times(
             total_ms, _ = time_frame(network, rng.choice(images), path)
             if number:
                 times[name, path].append(total_ms)
-        between()
     return times
 
 
@@ -170,11 +126,9 @@ def show_engines(run: Run, result: dict) -> None:
         rows.append(
             (
                 row['path'],
-                row['gflop'],
                 row['eager_ms'],
                 row['openvino_ms'],
                 row['eager_ms'] / row['openvino_ms'],
-                f'{row["efficiency"]:.0%}',
                 *([found['eager'], found['openvino']] if found else [None, None]),
             )
         )
@@ -182,20 +136,15 @@ def show_engines(run: Run, result: dict) -> None:
         f'whole frames on {result["device"]}, {result["threads"]} thread(s), median ms',
         (
             'path',
-            'GFLOP',
             'eager',
             'openvino',
             'eager over openvino',
-            'efficiency',
             'AP eager',
             'AP openvino',
         ),
         rows,
     )
-    print(
-        f'segments: {", ".join(f"{count} {form}" for form, count in result["forms"].items())}; 8-bit matrix '
-        f'product: {result["product_gops"]:.0f} billion operations/s'
-    )
+    print('segments: ' + ', '.join(f'{count} {form}' for form, count in result['forms'].items()))
     if 'accuracy' in result:
         words = f'points that openvino loses over {len(points)} paths and {result["accuracy"]["images"]} images'
         run.goal(f'{words}: mean', result['accuracy']['mean_loss'], most=MEAN_LOSS_GOAL)
@@ -216,31 +165,12 @@ def main(run: Run) -> None:
     paths = sample_paths(network.path_space, args.paths)
     drive = render_drive().frames
     images = [frame.load_bgr() for frame in drive[:: len(drive) // IMAGES][:IMAGES]]
-    product_ms: list[float] = []
-    with tempfile.TemporaryDirectory() as folder:
-        product, call = matrix_product(facts, Path(folder))
-
-        work = {path: operations(network, images[0], path) for path in paths}
-        times = measure_times(
-            network,
-            engines,
-            paths,
-            images,
-            QUICK_ROUNDS if run.quick else args.rounds,
-            lambda: product_ms.append(timed_ms(lambda: product(call.arrays))),
-        )
-    product_gops = 2 * PRODUCT_ROWS * PRODUCT_SIDE**2 / median(product_ms) / 1e6
+    rounds = QUICK_ROUNDS if run.quick else args.rounds
+    times = measure_times(network, engines, paths, images, rounds)
     rows = []
     for path in paths:
         medians = {f'{name}_ms': median(times[name, path]) for name in engines}
-        rows.append(
-            {
-                'path': str(path),
-                'gflop': work[path] / 1e9,
-                **medians,
-                'efficiency': work[path] / medians['openvino_ms'] / 1e6 / product_gops,
-            }
-        )
+        rows.append({'path': str(path), **medians})
     store = SegmentStore.load(
         default_store_folder(network.config_name, network.weights_hash), store_origin(facts)
     )
@@ -250,8 +180,7 @@ def main(run: Run) -> None:
         'torch': facts.torch_version,
         'engine': engines['openvino'].identity,
         'weights_hash': network.weights_hash,
-        'frames_timed_per_path': QUICK_ROUNDS if run.quick else args.rounds,
-        'product_gops': product_gops,
+        'frames_timed_per_path': rounds,
         'forms': Counter(segment.form.value for segment in store.segments.values()),
         'least_signal_to_error_db': min(
             s.error_db for s in store.segments.values() if s.form is Form.INT8
