@@ -1,6 +1,6 @@
-"""The default drive through the running nodes, alone and beside a busy program: misses, latency, accuracy, accounting.
+"""The default drive through the running nodes, alone and beside two busy programs: misses, latency, accuracy, accounting.
 
-    python benchmarks/demo_drive.py [--runs 2] [--loads 0 1]
+    python benchmarks/demo_drive.py [--runs 5] [--loads 0 2]
 
 Runs `deadline-perception demo` again and again, the loads in turn, and writes results/demo_drive.json: each run's
 summary.
@@ -45,11 +45,11 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--runs': {'type': int, 'default': 2, 'least': 1, 'help': 'runs with each load'},
+            '--runs': {'type': int, 'default': 5, 'least': 1, 'help': 'runs with each load'},
             '--loads': {
                 'type': int,
                 'nargs': '+',
-                'default': [0, 1],
+                'default': [0, 2],
                 'help': 'busy programs beside the nodes',
             },
         },

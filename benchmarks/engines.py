@@ -46,7 +46,7 @@ from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 IMAGES = 10
-ROUNDS, QUICK_ROUNDS = 25, 5
+ROUNDS, QUICK_ROUNDS = 6, 2
 MEAN_LOSS_GOAL, PATH_LOSS_GOAL = 0.3, 1.0  # of 8 bit against float, in points of AP
 
 
@@ -202,12 +202,20 @@ if __name__ == '__main__':
             '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
             '--paths': {
                 'type': int,
-                'default': 12,
+                'default': 60,
                 'help': 'the largest, the smallest, each setting alone, others',
             },
             '--threads': {'type': int, 'default': 1},
-            '--data': {'type': Path, 'help': 'annotated images to score each path on'},
-            '--limit': {'type': int, 'help': 'score on so many of them, spread evenly'},
+            '--data': {
+                'type': Path,
+                'default': Path('../shared/data/bdd100k/val.json'),
+                'help': 'annotated images to score each path on',
+            },
+            '--limit': {
+                'type': int,
+                'default': 100,
+                'help': 'score on so many of them, spread evenly',
+            },
             '--rounds': {
                 'type': int,
                 'default': ROUNDS,

@@ -194,7 +194,7 @@ if __name__ == '__main__':
         {
             '--minutes': {
                 'type': float,
-                'default': 60.0,
+                'default': 10.0,
                 'least': 1.0,
                 'help': 'length of the run',
             },

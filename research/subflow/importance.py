@@ -103,8 +103,8 @@ if __name__ == '__main__':
         main,
         {
             '--shapes': {'nargs': '+', 'choices': SHAPE_NAMES, 'default': ['LeNet-5', 'KWS']},
-            '--seeds': {'type': int, 'default': 3, 'least': 1, 'help': 'networks of each shape'},
-            '--iterations': {'type': int, 'default': 300, 'help': 'of nested training'},
+            '--seeds': {'type': int, 'default': 4, 'least': 1, 'help': 'networks of each shape'},
+            '--iterations': {'type': int, 'default': 200, 'help': 'of nested training'},
             '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
         },
         quick='one epoch',
