@@ -17,39 +17,36 @@ results/contention_grading.json and two pictures beside it.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 from contender_programs import Contenders
 from contenders import CONTENDERS
 from contention_plot import draw_grading
-from grade import frame_runner
 from impact import (
     measure_unit_delays,
     most_units,
     record_delays,
 )
 from levels import (
-    ContentionGrading,
     ContentionLevel,
     grade_levels,
     match_units,
 )
 from transition_pruning import transition_prune
 
-from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
     contention_prune,
@@ -61,6 +58,7 @@ from deadline_perception.runtime.loading import warm_up
 from deadline_perception.system.kernel_thread import name_thread
 from deadline_perception.system.priority import MODES, Role, ThreadPriority
 from deadline_perception.timing.contention.load import ContentionLoad, units_text
+from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
@@ -83,6 +81,20 @@ def combinations(count: int, rng: random.Random) -> list[dict[str, int]]:
         if drawn not in found or len(found) >= FEWEST_DIFFERENT:
             found.append(drawn)
     return found
+
+
+def frame_runner(
+    network: Network, images: list[np.ndarray], path: ExecutionPath, priority: ThreadPriority
+) -> Callable[[], float]:
+    """What runs one frame of a path and gives its delay in ms."""
+    rng = random.Random(0)
+
+    def run_frame() -> float:
+        took_ms = time_frame(network, rng.choice(images), path)[0]
+        priority.between_frames()
+        return took_ms
+
+    return run_frame
 
 
 def beside(
@@ -192,8 +204,9 @@ def draw_pruning(
     figure.savefig(file, dpi=130)
 
 
-def measure(args: argparse.Namespace) -> tuple[dict, ContentionGrading]:
+def measure(run: Run) -> dict:
     """Everything, in this process."""
+    args = run.args
     name_thread('inference')
     use_threads(1)
     network, weights = load_network(str(args.weights), 'cpu', share_folder() / 'models')
@@ -229,20 +242,9 @@ def measure(args: argparse.Namespace) -> tuple[dict, ContentionGrading]:
     )
     qualities = {str(path): quality.quality(path) for path in paths}
     threshold_ms = unit_delays[0].delay_ms
-    grading = ContentionGrading(
-        network.config_name,
-        network.network_hash,
-        str(space.largest),
-        str(read_device_facts()),
-        datetime.now(timezone.utc).isoformat(timespec='seconds'),
-        'radar, fusion and lidar programs',
-        levels,
-        unit_delays,
-        tuple(delays_ms),
-    )
+    picture = run.file.with_suffix('.png')
+    draw_grading(str(space.largest), delays_ms, levels, unit_delays, picture)
     return {
-        'date': grading.date,
-        'device': asdict(read_device_facts()),
         'priority': priority.in_force,
         'seconds_each': args.seconds,
         'combinations': rows,
@@ -258,7 +260,7 @@ def measure(args: argparse.Namespace) -> tuple[dict, ContentionGrading]:
         'candidate_delays_ms': by_level,
         'qualities': qualities,
         'kept': prune(by_level, qualities, threshold_ms),
-    }, grading
+    }
 
 
 def show_levels(found: dict) -> None:
@@ -298,13 +300,12 @@ def show_levels(found: dict) -> None:
 def main(run: Run) -> None:
     args = run.args
     restart_with_environment(1)
-    found, grading = measure(args)
+    found = measure(run)
     show_levels(found)
     if args.combinations < FEWEST_DIFFERENT:
         print(f'nothing written: fewer than {FEWEST_DIFFERENT} combinations')
         return
     run.write(load_average_before=run.load_before, **found)
-    draw_grading(grading, run.file.with_suffix('.png'))
     draw_pruning(
         found['candidate_delays_ms'],
         found['qualities'],

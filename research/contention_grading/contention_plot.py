@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from levels import ContentionGrading, delay_density, smoothed
+from levels import ContentionLevel, UnitDelay, delay_density, smoothed
 
 from deadline_perception.timing.contention.load import units_text
 from deadline_perception.timing.contention.unit import KINDS
@@ -14,24 +15,37 @@ _SMOOTHED_FRAMES = 9
 _KIND_COLOURS = dict(zip(KINDS, ('#2a6fbb', '#c2571a', '#3b8f4d')))
 
 
-def draw_grading(grading: ContentionGrading, file: Path) -> None:
-    """Writes the picture, as the contention paper's Figs. 7, 9 and 8, to a file of a type that its name tells."""
+def draw_grading(
+    path: str,
+    delays_ms: Sequence[float],
+    levels: Sequence[ContentionLevel],
+    unit_delays: Sequence[UnitDelay],
+    file: Path,
+) -> None:
+    """Writes the picture, as the contention paper's Figs. 7, 9 and 8, to a file of a type that its name tells.
+
+    Args:
+        path: that ran.
+        delays_ms: of it beside what was graded.
+        levels: ascending.
+        unit_delays: of it beside units.
+        file: of the picture.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 3.6), layout='constrained')
     over_time, density, units = figure.subplots(1, 3, sharey=True, width_ratios=(2.4, 1.0, 1.4))
-    delays_ms = np.asarray(grading.delays_ms)
-    smooth_ms = smoothed(delays_ms, _SMOOTHED_FRAMES)
+    smooth_ms = smoothed(np.asarray(delays_ms), _SMOOTHED_FRAMES)
     over_time.plot(delays_ms, '.', color='#9aa5b1', markersize=2.0)
     over_time.plot(smooth_ms, color='#20262d', linewidth=0.9)
-    over_time.set(xlabel=f'frame, beside {grading.beside}', ylabel=f'delay of {grading.path}, ms')
+    over_time.set(xlabel='frame, beside programs', ylabel=f'delay of {path}, ms')
     grid_ms, values = delay_density(smooth_ms)
     density.fill_betweenx(grid_ms, 0.0, values, color='#9aa5b1')
     density.set(xlabel='density')
     for kind in KINDS:
         rows = sorted(
             (delay.units.get(kind, 0), delay.delay_ms)
-            for delay in grading.unit_delays
+            for delay in unit_delays
             if set(delay.units) <= {kind}
         )
         if len(rows) > 1:
@@ -44,7 +58,7 @@ def draw_grading(grading: ContentionGrading, file: Path) -> None:
                 label=kind,
             )
     units.set(xlabel='contention units at work')
-    for level in grading.levels:
+    for level in levels:
         for axes in (over_time, density, units):
             axes.axhline(level.delay_ms, color='#b3261e', linewidth=0.8)
         if level.units is not None:
@@ -58,5 +72,4 @@ def draw_grading(grading: ContentionGrading, file: Path) -> None:
             )
     if units.get_legend_handles_labels()[0]:
         units.legend(frameon=False, fontsize=8)
-    file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=130)

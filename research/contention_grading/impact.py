@@ -10,7 +10,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from levels import FEWEST_DELAYS, UnitDelay
 
@@ -21,34 +21,18 @@ _ENOUGH = 1.15  # times the longest delay that is to be reproduced: more units a
 _SETTLE_FRAMES = 3  # left out after a change: caches and clock follow it
 
 
-def record_delays(
-    run_frame: Callable[[], float],
-    seconds: float,
-    *,
-    goes_on: Callable[[], bool] = lambda: True,
-    progress: Callable[[int, float], None] = lambda frames, passed_s: None,
-) -> list[float]:
+def record_delays(run_frame: Callable[[], float], seconds: float) -> list[float]:
     """Delays in ms of one frame after the other, for so long; blocks.
 
     Args:
         run_frame: runs one frame and returns how long it took, in ms.
         seconds: how long, > 0.
-        goes_on: asked after each frame; recording ends when it says no.
-        progress: called after each frame with the frames so far and the seconds passed.
-
-    Raises:
-        ValueError: the time is not above 0.
     """
-    if not seconds > 0.0:
-        raise ValueError(f'seconds is {seconds}, expected more than 0')
     delays_ms: list[float] = []
     begun_s = time.monotonic()
-    while True:
+    while not delays_ms or time.monotonic() - begun_s < seconds:
         delays_ms.append(run_frame())
-        passed_s = time.monotonic() - begun_s
-        progress(len(delays_ms), passed_s)
-        if passed_s >= seconds or not goes_on():
-            return delays_ms
+    return delays_ms
 
 
 def most_units() -> int:
@@ -68,8 +52,6 @@ def measure_unit_delays(
     seconds: float,
     *,
     up_to_ms: float = math.inf,
-    cores: Collection[int] = (),
-    progress: Callable[[str, int, int], None] = lambda kind, count, most: None,
 ) -> tuple[UnitDelay, ...]:
     """What the sample network takes beside no unit, and beside more and more of each kind; blocks.
 
@@ -79,8 +61,6 @@ def measure_unit_delays(
         most: units of each kind, >= 1.
         seconds: for each number of units, > 0; at least `FEWEST_DELAYS` frames are run.
         up_to_ms: longest delay that is to be reproduced; a kind that reaches it, and some more, gets no further units.
-        cores: that the units keep to; all where it is empty.
-        progress: called before each number with the kind, the number and the most.
 
     Raises:
         LoadError: units cannot be started, or one ended by itself.
@@ -88,9 +68,8 @@ def measure_unit_delays(
     """
     found = [UnitDelay({}, _typical_ms(run_frame, seconds))]
     for kind in kinds:
-        with ContentionLoad({kind: most}, cores=cores) as load:
+        with ContentionLoad({kind: most}) as load:
             for count in rungs(most):
-                progress(kind, count, most)
                 load.set({kind: count})
                 found.append(UnitDelay({kind: count}, _typical_ms(run_frame, seconds)))
                 load.check()

@@ -9,23 +9,17 @@ than any two delays; and a peak counts only if enough delays lie under it and a 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.fft import dct, idct
+from scipy.optimize import brentq
 
-from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.json_file import JsonFileError, read_object
-from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.timing.contention.load import check_units, units_text
-from deadline_perception.timing.profile import default_profile_path
 
-FORMAT = 1
 FEWEST_DELAYS = 20
 _AVERAGED = 9  # frames of the moving average
 _LEAST_SHARE = 0.03  # of the delays, that a level has
@@ -139,18 +133,6 @@ def match_units(
     return tuple(matched)
 
 
-def level_at(levels: Sequence[ContentionLevel], slowdown: float) -> int:
-    """Index of the level whose slowdown is the nearest, by their ratio.
-
-    Args:
-        levels: at least one, with slowdowns.
-        slowdown: observed, >= 1.
-    """
-    return min(
-        range(len(levels)), key=lambda index: abs(math.log(levels[index].slowdown / slowdown))
-    )
-
-
 def smoothed(delays_ms: np.ndarray, window: int) -> np.ndarray:
     """Moving average of float64 `[N]`; the delays themselves where neighbours are not alike.
 
@@ -186,8 +168,6 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     low, high = low - margin, high + margin
     edges = np.linspace(low, high, _GRID + 1)
     counts = np.histogram(logs, edges)[0] / len(logs)
-    from scipy.fft import dct, idct  # slow to load: the monitor reads levels and finds none
-
     transformed = dct(counts, norm=None) / 2.0
     transformed[0] = counts.sum()
     time = max(_WIDER**2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
@@ -227,8 +207,6 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
         gaps = np.array([gap(time) for time in times])
         crossings = np.flatnonzero((gaps[:-1] < 0.0) & (gaps[1:] >= 0.0))
         if len(crossings):
-            from scipy.optimize import brentq
-
             return brentq(gap, times[crossings[0]], times[crossings[0] + 1])
     return 0.01**2  # few delays, far apart: a part of their range
 
@@ -312,98 +290,3 @@ def _checked(delays_ms: Sequence[float]) -> np.ndarray:
             f'differ'
         )
     return delays
-
-
-@dataclass(frozen=True)
-class ContentionGrading:
-    """What the impact profiler found on one machine with one network: the content of its file.
-
-    Attributes:
-        config_name: configuration of the sample network.
-        network_hash: hash of its shape.
-        path: name of the path that ran.
-        device: the processor that ran it, in words.
-        date: when, ISO 8601 in UTC.
-        beside: what ran beside it, in words.
-        levels: ascending, at least one, each with a slowdown.
-        unit_delays: delays of the sample network beside units, the idle machine's among them.
-        delays_ms: of the sample network beside what was graded.
-
-    Raises:
-        ValueError: there is no level, or one lacks its slowdown.
-    """
-
-    config_name: str
-    network_hash: str
-    path: str
-    device: str
-    date: str
-    beside: str
-    levels: tuple[ContentionLevel, ...]
-    unit_delays: tuple[UnitDelay, ...]
-    delays_ms: tuple[float, ...] = field(repr=False, default=())
-
-    def __post_init__(self) -> None:
-        for name in ('levels', 'unit_delays', 'delays_ms'):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.levels or any(math.isnan(level.slowdown) for level in self.levels):
-            raise ValueError(
-                'grading has no level, or one without a slowdown; expected at least one, against the idle '
-                'machine'
-            )
-        if any(
-            after.slowdown < before.slowdown for before, after in zip(self.levels, self.levels[1:])
-        ):
-            raise ValueError('levels of the grading are out of order, expected ascending slowdowns')
-
-    @property
-    def idle_ms(self) -> float:
-        """Delay on the idle machine; NaN when it was not measured."""
-        return next((delay.delay_ms for delay in self.unit_delays if not delay.units), math.nan)
-
-    def save(self, file: Path) -> None:
-        """Writes JSON that `load` reads."""
-        content = {
-            'format': FORMAT,
-            **asdict(self),
-            'delays_ms': [round(delay_ms, 3) for delay_ms in self.delays_ms],
-        }
-        for level in content['levels']:
-            if math.isnan(level['units_delay_ms']):
-                level['units_delay_ms'] = None
-        replace_file(file, json.dumps(content, indent=1) + '\n')
-
-    @classmethod
-    def load(cls, file: Path) -> ContentionGrading:
-        """Reads what `save` wrote.
-
-        Raises:
-            JsonFileError: the file is missing, unreadable, of another format, or holds an impossible value.
-        """
-        content = read_object(file, 'contention levels')
-        try:
-            if content.pop('format', None) != FORMAT:
-                raise ValueError(f'it is not of format {FORMAT}')
-            content['levels'] = tuple(
-                ContentionLevel(**_with_nan(level)) for level in content['levels']
-            )
-            content['unit_delays'] = tuple(UnitDelay(**delay) for delay in content['unit_delays'])
-            return cls(**content)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise JsonFileError(
-                f'contention levels {file} cannot be used: {error}; `grade.py` writes them'
-            ) from error
-
-
-def _with_nan(level: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a file, where JSON's null stands for what is not known."""
-    return {
-        name: math.nan if value is None and name != 'units' else value
-        for name, value in level.items()
-    }
-
-
-def default_levels_path(config_name: str, facts: DeviceFacts) -> Path:
-    """Where the user's own levels of a device lie: beside the folder of the latency profiles."""
-    profile = default_profile_path(config_name, facts)
-    return profile.parent.with_name('levels') / profile.name

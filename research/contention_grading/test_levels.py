@@ -1,6 +1,5 @@
 """Densities whose modes are known give those levels; what cannot be graded is said."""
 
-import json
 import math
 
 import numpy as np
@@ -8,19 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from levels import (
-    ContentionGrading,
-    ContentionLevel,
     GradingError,
     UnitDelay,
     delay_density,
     grade_levels,
-    level_at,
     match_units,
     smoothed,
 )
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.json_file import JsonFileError
 
 
 def stretches(
@@ -123,64 +118,3 @@ def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewes
     assert [level.slowdown for level in levels] == pytest.approx([1.0, 1.5, 2.25], rel=0.03)
     without_idle = match_units(levels, beside[1:])
     assert math.isnan(without_idle[0].slowdown) and without_idle[0].units == {'core': 1}
-
-
-def test_level_at_is_the_nearest_by_ratio():
-    levels = [
-        ContentionLevel(40.0, 0.5, 1.0),
-        ContentionLevel(80.0, 0.3, 2.0),
-        ContentionLevel(160.0, 0.2, 4.0),
-    ]
-    expected = [0, 0, 1, 1, 2, 2]
-    assert [level_at(levels, slowdown) for slowdown in (1.0, 1.4, 1.5, 2.7, 2.9, 50.0)] == expected
-
-
-@pytest.fixture
-def grading():
-    beside = (UnitDelay({}, 40.0), UnitDelay({'core': 2}, 61.0))
-    delays = stretches(40.0, 60.0, frames=50)
-    return ContentionGrading(
-        'compact',
-        'abc',
-        's1',
-        'cpu (1 thread)',
-        '2026-01-01T00:00:00+00:00',
-        'a bag',
-        match_units(grade_levels(delays), beside),
-        beside,
-        tuple(np.round(delays, 3).tolist()),
-    )
-
-
-def test_a_grading_is_read_back_as_it_was_written(grading, tmp_path):
-    grading.save(tmp_path / 'levels.json')
-    assert ContentionGrading.load(tmp_path / 'levels.json') == grading
-    assert grading.idle_ms == 40.0
-
-
-@pytest.mark.parametrize(
-    ('change', 'message'),
-    [
-        (lambda content: content.update(format=0), 'not of format 1'),
-        (lambda content: content.pop('levels'), "'levels'"),
-        (lambda content: content.update(levels=[]), 'no level'),
-        (lambda content: content['levels'].reverse(), 'out of order'),
-        (lambda content: content['levels'][0].update(slowdown=None), 'without a slowdown'),
-        (
-            lambda content: content['levels'][0].update(units={'core': 999}),
-            'number of core units is 999',
-        ),
-        (
-            lambda content: content.update(unit_delays=[{'units': {}, 'delay_ms': 'x'}]),
-            'cannot be used',
-        ),
-    ],
-)
-def test_damaged_gradings_are_refused_in_one_line(grading, tmp_path, change, message):
-    file = tmp_path / 'levels.json'
-    grading.save(file)
-    content = json.loads(file.read_text())
-    change(content)
-    file.write_text(json.dumps(content))
-    with pytest.raises(JsonFileError, match=message):
-        ContentionGrading.load(file)
