@@ -18,7 +18,6 @@ from deadline_perception.core.stopwatch import now_ms
 BLOCK_FRAMES = (20, 120)  # a contention level lasts so many frames
 ROUNDS_A_VISIT = 4  # recorded behind each other, before the next level
 RESAMPLED = 1000
-AFTER_CHANGE = 5  # frames
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,6 @@ class Recording:
     levels: tuple[dict[str, int], ...]
     delays_ms: np.ndarray
     facts: dict[str, str]
-
-    def save(self, file: Path) -> None:
-        """Writes it as JSON."""
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(
-            json.dumps({**asdict(self), 'delays_ms': np.round(self.delays_ms, 3).tolist()}) + '\n'
-        )
 
     @classmethod
     def load(cls, file: Path) -> Recording:
@@ -260,38 +252,6 @@ def compare(
         for name, make in methods.items():
             outcomes[name].append(replay(make(terms), recording.models, trace, terms))
     return outcomes
-
-
-def origins(
-    recording: Recording,
-    make: Callable[[Terms], Method],
-    *,
-    threshold_ms: float,
-    seeds: int,
-    frames: int,
-) -> tuple[float, list[float]]:
-    """Where the violations of a method come from.
-
-    Returns:
-        Violations in the first `AFTER_CHANGE` frames after a change of level, in percent of all frames; and those of
-        the other frames, in percent of all frames too, by level.
-    """
-    places = {name: at for at, name in enumerate(recording.models)}
-    after, later = 0, np.zeros(len(recording.levels))
-    for terms, trace, levels in cases(
-        recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames
-    ):
-        method, age = make(terms), 0
-        for frame, row in enumerate(trace):
-            model = method.choose()
-            delay_ms = float(row[places[model]])
-            method.observe(model, delay_ms)
-            age = 0 if frame == 0 or levels[frame] != levels[frame - 1] else age + 1
-            if delay_ms >= threshold_ms and age < AFTER_CHANGE:
-                after += 1
-            elif delay_ms >= threshold_ms:
-                later[levels[frame]] += 1
-    return 100.0 * after / (seeds * frames), (100.0 * later / (seeds * frames)).tolist()
 
 
 def violations_at(points: Sequence[Outcome], ap: float) -> float:
