@@ -19,7 +19,7 @@ from typing import Any
 from layers import ConvolutionShape
 
 from deadline_perception.core.device import check_device
-from deadline_perception.core.stopwatch import ms_from_ns, now_ns
+from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns
 
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
@@ -56,38 +56,25 @@ class Sweep:
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 
-def table_sweeps() -> tuple[Sweep, ...]:
-    """The sweeps of the Jetson paper, Table 3.1. Added: one of an input that grows in width alone, for its steps."""
-    return _sweeps(side=256, channels=range(10, 531), filters=range(1, 531), sides=range(10, 512))
+@dataclass(frozen=True)
+class MeasuredLayers:
+    """Durations of layers on one device.
 
+    Attributes:
+        samples_ms: layer to its durations in ms, in the order of their measurement; added to while measuring.
+    """
 
-def quick_sweeps() -> tuple[Sweep, ...]:
-    """The same dimensions over a fourth of their range, on images small enough for a CPU."""
-    return _sweeps(side=28, channels=range(10, 139), filters=range(1, 131), sides=range(10, 75))
+    samples_ms: dict[ConvolutionShape, list[float]]
 
+    def median_ms(self, shape: ConvolutionShape) -> float:
+        """Median duration of a layer in ms.
 
-def _sweeps(
-    side: int, channels: Iterable[int], filters: Iterable[int], sides: Sequence[int]
-) -> tuple[Sweep, ...]:
-    square = ConvolutionShape(
-        in_channels=128, out_channels=128, kernel=3, stride=1, height=side, width=side
-    )
-    fewer = replace(square, in_channels=64)
-    inputs = (
-        Sweep(
-            f'pixels of a square input, {kernel}x{kernel}',
-            'pixels',
-            replace(fewer, kernel=kernel),
-            tuple(side**2 for side in sides),
-        )
-        for kernel in (1, 3, 5)
-    )
-    return (
-        Sweep('input channels', 'in_channels', square, tuple(channels)),
-        Sweep('filters', 'out_channels', square, tuple(filters)),
-        Sweep('input width', 'width', fewer, tuple(sides)),
-        *inputs,
-    )
+        Raises:
+            ValueError: the layer was not measured.
+        """
+        if not self.samples_ms.get(shape):
+            raise ValueError(f'{shape} was not measured')
+        return statistics.median(self.samples_ms[shape])
 
 
 @dataclass(frozen=True)
@@ -226,3 +213,15 @@ def measure_layers(
                 left.append(shape)
             yield len(samples_ms) - len(left) - (len(open_layers) - number - 1)
         open_layers = left
+
+
+def measure_for(
+    shapes: Iterable[ConvolutionShape], timer: LayerTimer, repetition: Repetition, limit_ms: float
+) -> MeasuredLayers:
+    """Measures layers until all are known well enough, or the time is over; blocks."""
+    measured = MeasuredLayers({shape: [] for shape in shapes})
+    until_ms = now_ms() + limit_ms
+    for _ in measure_layers(measured.samples_ms, timer, repetition, random.Random(0)):
+        if now_ms() > until_ms:
+            break
+    return measured

@@ -22,7 +22,6 @@ import math
 import random
 import statistics
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -31,15 +30,15 @@ import numpy as np
 from convolution_model import ConvolutionModel, fit_convolution_model
 from layer_sweep import (
     LayerTimer,
+    MeasuredLayers,
     Repetition,
     Sweep,
+    measure_for,
     median_uncertainty,
 )
 from layers import ConvolutionShape
-from measured_layers import MeasuredLayers
 from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestRegressor
-from sweep import measure_to_file
 from sweep_result import SweepResult, evaluate_sweep
 
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -361,13 +360,9 @@ def main(run: Run) -> None:
     drawn = random_convolutions(as_many + plan.tested, plan, random.Random(SEED))
     pool, tested = drawn[:as_many], drawn[as_many:]
     layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes] + drawn
-    with tempfile.TemporaryDirectory() as folder:
-        file = args.layers or Path(folder) / 'layers.json'
-        measured = MeasuredLayers.resume(file, facts, layers)
-        # Layers finish when the median is known to 0.5 %; usually the time is over before.
-        measure_to_file(
-            measured, timer, Repetition(accuracy=0.005, most=200), file, minutes * 60_000.0
-        )
+    # Layers finish when the median is known to 0.5 %; usually the time is over before.
+    repetition = Repetition(accuracy=0.005, most=200)
+    measured = measure_for(layers, timer, repetition, minutes * 60_000.0)
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
     first = [shape for shape in swept[0].shapes if measured.samples_ms[shape]]
@@ -424,10 +419,6 @@ if __name__ == '__main__':
                 'type': float,
                 'above': 0.0,
                 'help': 'longest time to measure; 5, or 0.7 with --quick',
-            },
-            '--layers': {
-                'type': Path,
-                'help': 'file to keep the measured layers in, and to go on from',
             },
         },
         quick='fewer layers, whose errors are larger',

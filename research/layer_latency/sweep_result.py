@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from layer_sweep import Sweep
-from measured_layers import MeasuredLayers
+from layer_sweep import MeasuredLayers, Sweep
 from step_latency import StepModel, fit_step_model
 
-from deadline_perception.core.replaced_file import replace_file
-
 LEAST_MEASURED = 8  # fewer values of a sweep show no steps, and leave too few that four measurements could predict
-_COLUMNS = 2
 
 
 @dataclass(frozen=True)
@@ -74,42 +67,3 @@ def evaluate_sweep(
     return SweepResult(
         sweep, tuple(reached), tuple(reached.values()), model, few, chosen, float(np.mean(errors))
     )
-
-
-def draw_sweeps(results: Sequence[SweepResult], file: Path, title: str) -> None:
-    """Writes a PNG with measured latencies and those predicted from four of them, one panel per sweep; at least one."""
-    from matplotlib.figure import Figure
-
-    rows = -(-len(results) // _COLUMNS)
-    figure = Figure(figsize=(12.0, 1.0 + 3.2 * rows), layout='constrained')
-    panels = figure.subplots(rows, _COLUMNS, squeeze=False).ravel()
-    figure.suptitle(title)
-    for panel, result in zip(panels, results):
-        predicted = [result.few.predict(value) for value in result.values]
-        panel.plot(
-            result.values,
-            result.latencies_ms,
-            '.',
-            markersize=3,
-            color='0.45',
-            label='measured (median)',
-        )
-        panel.plot(result.values, predicted, linewidth=1.2, color='C0', label='predicted from four')
-        panel.plot(
-            result.few_values,
-            [result.latencies_ms[result.values.index(value)] for value in result.few_values],
-            'o',
-            color='C3',
-            label='the four',
-        )
-        panel.set_title(f'{result.few}; error {result.few_error:.1%}', fontsize=9)
-        panel.set_xlabel(result.sweep.name)
-        panel.set_ylabel('ms')
-        panel.set_ylim(bottom=0.0)
-        panel.grid(True, linewidth=0.4)
-    panels[0].legend(fontsize=8)
-    for panel in panels[len(results) :]:
-        panel.set_visible(False)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=110, format='png')
-    replace_file(file, picture.getvalue())

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from layer_sweep import LayerTimer, Repetition, measure_layers, median_uncertainty
+from layer_sweep import (
+    LayerTimer,
+    MeasuredLayers,
+    Repetition,
+    measure_layers,
+    median_uncertainty,
+)
 from layers import ConvolutionShape
 
 LAYER = ConvolutionShape(in_channels=4, out_channels=6, kernel=3, stride=2, height=9, width=7)
@@ -68,6 +74,13 @@ def test_goes_on_where_it_was_left():
         )
         == []
     )
+
+
+def test_an_unmeasured_layer_is_refused():
+    measured = MeasuredLayers({LAYER: [1.0, 3.0, 2.0]})
+    assert measured.median_ms(LAYER) == 2.0
+    with pytest.raises(ValueError, match='was not measured'):
+        measured.median_ms(replace(LAYER, height=3))
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,17 @@
 """Sweeps predicted from four of their values."""
 
 import pytest
-from layer_sweep import Sweep
+from layer_sweep import MeasuredLayers, Sweep
 from layers import ConvolutionShape
-from measured_layers import MeasuredLayers
 from step_latency import Line, StepModel
 from sweep_result import evaluate_sweep
 
-from deadline_perception.core.device import DeviceFacts
-
-FACTS = DeviceFacts(name='Some CPU', kind='cpu', cores=2, threads=1)
 TRUTH = StepModel(16, 1, 1, Line(0.01, 0.2), Line(0.01, 0.2), 0.0)
 SWEEP = Sweep('filters', 'out_channels', ConvolutionShape(8, 8, 3, 1, 9, 9), tuple(range(1, 130)))
 
 
 def measured(sweep: Sweep, skipped: int = 0) -> MeasuredLayers:
     return MeasuredLayers(
-        FACTS,
         {
             shape: [TRUTH.predict(value)] * 3 if number >= skipped else []
             for number, (value, shape) in enumerate(zip(sweep.values, sweep.shapes))
