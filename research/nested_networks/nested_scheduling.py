@@ -6,7 +6,7 @@ The experiment of the nested-network thesis, section 4.2: ten made-up nested net
 rises with level and size of the object and whose quality is the total accuracy of problem 3.1 at six periods each;
 greedy, random and worst selection, and the sum of the highest qualities whether schedulable or not (there called
 maximum). Beside them the improved greedy method and the optimum, which the thesis did not have. Times are those of 12
-tasks of 60 options. Prints a table and writes results/nested_scheduling.json and .png; with --quick below
+tasks of 60 options. Prints a table and writes results/nested_scheduling.json; with --quick below
 out/benchmarks.
 """
 
@@ -161,31 +161,6 @@ def summarise(rows: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
     return found
 
 
-def draw(loads: dict[str, Sequence[dict[str, float]]], file: Path) -> None:
-    """Sum of qualities over the optimum, one line of sorted sets per method; one panel per load."""
-    import matplotlib
-
-    matplotlib.use('Agg')
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(
-        1, len(loads), figsize=(5 * len(loads), 4), layout='constrained', sharey=True
-    )
-    for axes, (title, rows) in zip(panels, loads.items()):
-        for name in ('maximum', 'greedy_next', 'greedy', 'random', 'worst'):
-            axes.plot(
-                np.linspace(0, 100, len(rows)),
-                sorted(row[name] / row['exact'] for row in rows),
-                label=name,
-            )
-        axes.axhline(1.0, color='black', linewidth=0.8, label='optimum')
-        axes.set(title=title, xlabel='sets of ten networks, sorted, %')
-    panels[0].set_ylabel('sum of qualities over the optimum')
-    panels[0].legend(fontsize=8)
-    figure.savefig(file, dpi=110)
-    plt.close(figure)
-
-
 def main(run: Run) -> None:
     seeds, timed = (6, 6) if run.quick else (run.args.seeds, run.args.timed)
     loads = {
@@ -202,7 +177,6 @@ def main(run: Run) -> None:
             run.goal(
                 f'{method}, median ms, {name}', load['times_ms'][method]['median'], most=limit_ms
             )
-    rows = {name: load.pop('rows') for name, load in loads.items()}
     run.write(
         device=str(read_device_facts()),
         seeds=seeds,
@@ -213,7 +187,6 @@ def main(run: Run) -> None:
         timed_tasks=TIMED_TASKS,
         loads=loads,
     )
-    draw(rows, run.file.with_suffix('.png'))
 
 
 def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int) -> dict:
@@ -273,7 +246,6 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
         'largest_gap': largest,
         'utilisation': utilisation,
         'times_ms': times_ms,
-        'rows': rows,
     }
 
 
