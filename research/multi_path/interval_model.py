@@ -36,7 +36,6 @@ import math
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from group_norm import LayerShape
 
@@ -44,9 +43,6 @@ from deadline_perception.core.device import DeviceFacts
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
 from layers import FLOAT_BYTES
-
-if TYPE_CHECKING:
-    from segment_work import SegmentWork
 
 # Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share
 # of 1. Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's
@@ -178,7 +174,7 @@ class LayerCounts:
                 )
 
     @classmethod
-    def of(cls, shape: LayerShape | SegmentWork, processor: Processor) -> LayerCounts:
+    def of(cls, shape: LayerShape, processor: Processor) -> LayerCounts:
         """Counts from geometry: full vectors, every byte moved once, one operand of each computation from nearby."""
         vector_bytes = FLOAT_BYTES * processor.lanes
         vectors = shape.operations / processor.lanes

@@ -276,10 +276,6 @@ def judge_layers(
     """A row for every layer of the table at every utilisation."""
     fitted = {shape: counts[shape] for shape in FITTED}
     oblivious = fit_families(fitted, times[0.0], processor, fit_oblivious_model)
-    pooled = {shape: Times() for shape in FITTED}
-    for seen in times.values():
-        for shape in FITTED:
-            pooled[shape].add(seen[shape])
 
     def bounds(
         seen: dict[LayerShape, Times],
@@ -297,7 +293,6 @@ def judge_layers(
             max(seen[shape].interruption for shape in FITTED),
         )
 
-    any_models, any_calibration_factors, any_allowance = bounds(pooled)
     rows = []
     for utilisation in UTILISATIONS:
         models, calibration_factors, allowance = bounds(times[utilisation])
@@ -309,10 +304,8 @@ def judge_layers(
             )
             judged = {
                 'bound': wcet + allowance,
-                'any_state': any_models[family].wcet_ms(counts[shape]) + any_allowance,
                 'oblivious': guess,
                 'oblivious_calibrated': guess * calibration_factors[family] + allowance,
-                'oblivious_any_state': guess * any_calibration_factors[family] + any_allowance,
             }
             longest = max(found.every)
             rows.append(
@@ -362,7 +355,6 @@ def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
             'over max',
             'above',
             'interrupted',
-            'any state',
             'oblivious',
             'above',
             'calibrated',
@@ -376,7 +368,6 @@ def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
                 f'{row["bound_over_max"]:+.0%}',
                 row['above_bound'],
                 row['interrupted'],
-                row['any_state_ms'],
                 row['oblivious_ms'],
                 row['above_oblivious'],
                 row['oblivious_calibrated_ms'],
@@ -416,11 +407,8 @@ def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
                 f'{"" if steady else f" (achieved {co_runner[utilisation]:.0%}, not valid)"}: '
                 f'above bound {entry["above_bound"]} of {entry["runs"]} (goal 0), over-estimate '
                 f'{entry["bound_over_max"]:+.1%} (goal {goal:.0%}): {"met" if entry["met"] else "NOT met"}\n'
-                f'    from the worst of all states {entry["any_state_over_max"]:+.1%}, above '
-                f'{entry["above_any_state"]}; oblivious: above {entry["above_oblivious"]}, '
-                f'calibrated {entry["oblivious_calibrated_over_max"]:+.1%}, '
-                f'above {entry["above_oblivious_calibrated"]}; from all states '
-                f'{entry["oblivious_any_state_over_max"]:+.1%}, above {entry["above_oblivious_any_state"]}\n'
+                f'    oblivious: above {entry["above_oblivious"]}, calibrated '
+                f'{entry["oblivious_calibrated_over_max"]:+.1%}, above {entry["above_oblivious_calibrated"]}\n'
                 f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted '
                 f'runs: {entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the '
                 f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits'

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interval_model import Processor
-
 from deadline_perception.core.stopwatch import now_ms, synchronise
-from deadline_perception.timing.profile import LatencyProfile
 
 _COPY_BYTES = 2**28
-_FEW_COPY_BYTES = 2**25  # more than the caches of most devices
 _COPIES = 5
 _LANES = {'avx512f': 16, 'avx2': 8, 'avx': 8}  # flag of the CPU: 32-bit values in a vector
 
@@ -38,10 +34,3 @@ def measure_bandwidth_gb_s(device: str, copy_bytes: int = _COPY_BYTES) -> float:
         synchronise(device)
         times_ms.append(now_ms() - started)
     return 2 * copy_bytes / min(times_ms) / 1e6
-
-
-def processor_here(profile: LatencyProfile, device: str) -> Processor:
-    """The processor that a profile was measured on, as the interval model sees it."""
-    return Processor.of(
-        profile.facts, measure_bandwidth_gb_s(device, _FEW_COPY_BYTES), read_cpu_lanes()
-    )

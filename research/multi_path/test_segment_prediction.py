@@ -4,24 +4,9 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from interval_model import LayerCounts, Processor
-from segment_prediction import fit_segment_model, predict_times, worst_execution
+from segment_prediction import predict_times
 from segment_work import SegmentWork
 
-from deadline_perception.timing.quantiles import Quantiles
-
-CPU = Processor(
-    processors=1,
-    lanes=8,
-    clock_mhz=2000.0,
-    line_bytes=64,
-    bandwidth_gb_s=10.0,
-    mshrs=12,
-    miss_latency_cycles=400.0,
-    near_latency_cycles=14.0,
-)
 WORK = {
     f'{kind}{place}@w{width}': SegmentWork(
         scale * place * width * 1e6, scale * place * 1e4, width * 1e4, 4.0
@@ -34,10 +19,6 @@ WORK = {
 
 def _times(work: SegmentWork, factor: float = 1.0) -> float:
     return factor * (1e-6 * work.operations + 2e-5 * work.load_bytes + 0.05)
-
-
-def _sample(median_ms: float, worst_ms: float, count: int = 20) -> Quantiles:
-    return Quantiles(median_ms, median_ms, median_ms, *[worst_ms] * 5, count=count)
 
 
 def test_finds_times_that_are_linear_in_the_work() -> None:
@@ -70,25 +51,3 @@ def test_another_device_tells_what_work_does_not() -> None:
         return sum(abs(found[key] / (2.0 * odd[key]) - 1.0) for key in odd) / len(odd)
 
     assert error(with_it) < 0.5 * error(without)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.floats(0.1, 20.0), min_size=9, max_size=9))
-def test_the_interval_model_covers_every_measured_segment(worst: list[float]) -> None:
-    keys = [key for key in WORK if key.startswith('stage')][:9]
-    measured = dict(zip(keys, worst))
-    model = fit_segment_model(WORK, measured, CPU)['stage']
-    assert all(
-        model.wcet_ms(LayerCounts.of(WORK[key], CPU)) >= value * (1.0 - 1e-9)
-        for key, value in measured.items()
-    )
-
-
-def test_an_unmeasured_segment_is_never_bounded_below_what_is_expected() -> None:
-    keys = sorted(WORK)[::2]
-    measured = {key: _sample(_times(WORK[key]), 1.3 * _times(WORK[key])) for key in keys}
-    expected = predict_times(WORK, {key: times.p50 for key, times in measured.items()})
-    found = worst_execution(WORK, expected, measured, CPU)
-    assert found.keys() == WORK.keys()
-    assert all(found[key] >= expected[key] for key in WORK)
-    assert all(found[key] == measured[key].p75 for key in keys)

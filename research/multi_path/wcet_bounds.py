@@ -6,17 +6,14 @@ Needs prepared segments (`profile --all-paths`). All times are of the engine tha
 
 - Predictions: from 5, 10 and 20 % of the segments, drawn anew 6 times, and from whole paths, the errors of the other
   segments' medians and of 300 random paths (of sums of medians, since hardly any of these was run). Models: all terms;
-  without bytes (memory); without calls; a constant per kind; with the times of another device; with the step model of
-  the layer-latency paper in the place of the interval model where steps are found.
-- Worst cases of segments that were not measured: the share of their own 99th percentiles that is covered, and by how
-  much, by the interval model with and without its memory terms, and by the oblivious one times a factor.
+  without bytes (memory); without calls; a constant per kind; with the times of another device.
 - Bounds of whole frames, fitted to one half of the measurement and held against frames of 50 random paths that follow,
   alone and beside one busy program per core, there times the slowdown that the frames before had. Interruptions are
   watched before and after. `added up` is what bounds each segment with the interruptions in it.
-- Budgets of 10 to 60 ms: each frame is planned by `calibrated`, `wcet` and `both`, and run. Its AP is that of its path
+- Budgets of 10 to 60 ms: each frame is planned by `calibrated` and `wcet`, and run. Its AP is that of its path
   by the quality table, 0 where it was late: not measured on the frame, and without decisions mid-frame.
 
-With --profile, only the first two, from the times of a stored profile: of any machine, at any time. 20,000 frames take
+With --profile, only the first, from the times of a stored profile: of any machine, at any time. 20,000 frames take
 7 minutes on an idle core. Writes results/wcet_bounds.json, and keeps of it what was not measured again.
 """
 
@@ -32,11 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from interval_fit import MeasuredLayer, fit_oblivious_model
-from interval_model import LayerCounts, Processor
-from processor_facts import processor_here
 from rich.progress import track
-from segment_prediction import TERMS, fit_segment_model, predict_times, worst_execution
+from segment_prediction import TERMS, predict_times
 from segment_work import SegmentWork, count_work
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
@@ -50,7 +44,6 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import find_weights, use_engine
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
-from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.timing.interference import (
     Interference,
@@ -61,29 +54,20 @@ from deadline_perception.timing.path_bound import (
     PathForecast,
     SegmentForecast,
     WcetForecast,
-    kind_of,
 )
 from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
-from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
-from step_latency import LEAST_VALUES, fit_step_model
 
-PARTS = ('predictions', 'unmeasured', 'bounds', 'budgets')
+PARTS = ('predictions', 'bounds', 'budgets')
 SHARES, DRAWS, PATHS = (0.05, 0.1, 0.2), 6, 300
 BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
 JUDGED_PATHS, WATCHED_S = 50, 3.0
 GOAL_OVER_P99 = 1.3
-STEPS = (
-    200.0  # of the operations of a kind's largest segment, in which step functions are looked for
-)
-FEW_FRAMES = (
-    300  # of a certificate: the fewest that bound a miss probability of 1 % with 95 % confidence
-)
 
 
 @dataclass(frozen=True)
@@ -104,12 +88,11 @@ def main(run: Run) -> None:
     if args.profile is None:
         use_engine(detector, 'auto', args.device, weights)
         images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
-        profile, found = measure(run, detector, images, work, weights, facts)
+        profile, found = measure(run, detector, images, weights, facts)
     else:
         profile, found = LatencyProfile.load(args.profile), {}
     found = {
         'predictions': predictions(profile, detector.path_space, work, _reference(profile)),
-        'unmeasured': unmeasured(profile, work, processor_here(profile, args.device)),
         **found,
     }
     for title, rows in found.items():
@@ -144,7 +127,6 @@ def measure(
     run: Run,
     detector,
     images: list[np.ndarray],
-    work: dict[str, SegmentWork],
     weights: Path,
     facts: DeviceFacts,
 ) -> tuple[LatencyProfile, dict[str, list[dict]]]:
@@ -173,10 +155,9 @@ def measure(
     )
     quality = PathQuality.load(weights.with_suffix('.quality.json'), detector.path_space)
     forecasts = PathForecast(profile, detector.path_space), WcetForecast(detector.path_space, table)
-    processor = processor_here(profile, run.args.device)
     judged_frames = {'alone': alone, 'beside': beside}
     return profile, {
-        'bounds': bounds(profile, detector, work, processor, gaps, watched_ms, judged_frames),
+        'bounds': bounds(profile, detector, gaps, watched_ms, judged_frames),
         'budgets': budgets(detector, images, *forecasts, quality, 5 if run.quick else 150),
     }
 
@@ -247,13 +228,11 @@ def predictions(
         models['with another device'] = {'reference_ms': other_ms}
     rows = []
     for sample, drawn in samples.items():
-        for model, options in (*models.items(), ('all terms, steps', {})):
+        for model, options in models.items():
             errors = []
             for measured in drawn:
                 known_ms = {key: truth_ms[key] for key in measured}
                 predicted = predict_times(work, known_ms, **options)
-                if model == 'all terms, steps':
-                    predicted = with_steps(work, known_ms, predicted)
                 errors.append(_errors(predicted, truth_ms, measured, sums))
             rows.append(
                 {
@@ -266,27 +245,6 @@ def predictions(
                 }
             )
     return rows
-
-
-def with_steps(
-    work: dict[str, SegmentWork], measured_ms: dict[str, float], predicted_ms: dict[str, float]
-) -> dict[str, float]:
-    """Predictions of a step function of the operations, for kinds of segments where one was found."""
-    found = dict(predicted_ms)
-    for kind in {kind_of(key) for key in measured_ms}:
-        keys = [key for key in measured_ms if kind_of(key) == kind and work[key].operations >= 1.0]
-        of_kind = {key: counts.operations for key, counts in work.items() if kind_of(key) == kind}
-        sizes = {
-            key: 1.0 + STEPS * value / max(1.0, *of_kind.values()) for key, value in of_kind.items()
-        }
-        if len({math.ceil(sizes[key]) for key in keys}) < LEAST_VALUES:
-            continue
-        model = fit_step_model([sizes[key] for key in keys], [measured_ms[key] for key in keys])
-        if model.has_steps:
-            found |= {
-                key: model.predict(size) for key, size in sizes.items() if key not in measured_ms
-            }
-    return found
 
 
 def _errors(
@@ -310,91 +268,9 @@ def _errors(
     }
 
 
-def unmeasured(
-    profile: LatencyProfile, work: dict[str, SegmentWork], processor: Processor
-) -> list[dict]:
-    """How often the 99th percentile of a segment that was not measured is covered, and by how much."""
-    rows: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
-    worst_ms = {key: max(times.p99, 1e-4) for key, times in profile.segments.items()}
-    for share in SHARES:
-        for draw in range(DRAWS):
-            measured = set(random.Random(draw).sample(sorted(work), round(share * len(work))))
-            known = {key: profile.segments[key] for key in measured}
-            expected = predict_times(work, {key: times.p50 for key, times in known.items()})
-            worst = {key: worst_ms[key] for key in measured}
-            models = fit_segment_model(work, worst, processor)
-            for name, bound in (
-                (
-                    'interval model',
-                    lambda key: models[kind_of(key)].wcet_ms(LayerCounts.of(work[key], processor)),
-                ),
-                ('oblivious times factor', _oblivious(work, known, worst, processor)),
-                ('expected times most', _times_most(expected, worst)),
-            ):
-                rows[f'{share:.0%}', name].append(
-                    np.array(
-                        [
-                            bound(key) / worst_ms[key]
-                            for key in work
-                            if key not in measured and kind_of(key) in models
-                        ]
-                    )
-                )
-    return [
-        {
-            'measured': share,
-            'bound': name,
-            'segments': float(np.mean([len(part) for part in parts])),
-            'covered': float(np.mean(np.concatenate(parts) >= 1.0)),
-            'over_p99_median': float(np.median(np.concatenate(parts))),
-        }
-        for (share, name), parts in rows.items()
-    ]
-
-
-def _oblivious(
-    work: dict[str, SegmentWork],
-    known: dict[str, Quantiles],
-    worst: dict[str, float],
-    processor: Processor,
-):
-    """Assumption 1 alone, fitted to medians, times the factor that covers what was measured of the kind."""
-    models = {}
-    for kind in {kind_of(key) for key in known}:
-        keys = [key for key in known if kind_of(key) == kind]
-        if len(keys) >= 3:
-            model = fit_oblivious_model(
-                [
-                    MeasuredLayer(
-                        LayerCounts.of(work[key], processor),
-                        known[key].p50 + 1e-4,
-                        known[key].p50 + 1e-4,
-                    )
-                    for key in keys
-                ],
-                processor,
-            )
-            factor = max(
-                worst[key] / max(model.wcet_ms(LayerCounts.of(work[key], processor)), 1e-9)
-                for key in keys
-            )
-            models[kind] = model, factor
-    return lambda key: (
-        models[kind_of(key)][0].wcet_ms(LayerCounts.of(work[key], processor))
-        * models[kind_of(key)][1]
-    )
-
-
-def _times_most(expected: dict[str, float], worst: dict[str, float]):
-    most = max(value / expected[key] for key, value in worst.items() if expected[key] > 0.0)
-    return lambda key: expected[key] * most
-
-
 def bounds(
     profile: LatencyProfile,
     detector,
-    work: dict[str, SegmentWork],
-    processor: Processor,
     gaps: list[tuple[float, float]],
     watched_ms: float,
     judged: dict[str, Frames],
@@ -402,27 +278,15 @@ def bounds(
     """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
     space, paths, rows = detector.path_space, whole_paths(profile, detector), []
     interference = interference_of(gaps, watched_ms, 0.99)
-    partly = set(
-        random.Random(0).sample(sorted(profile.segments), round(0.2 * len(profile.segments)))
-    )
     own = {
         name: {key: getattr(times, name) for key, times in profile.segments.items()}
-        for name in ('p50', EXECUTION, 'p99', 'max')
+        for name in ('p50', EXECUTION, 'p99')
     }
-    known = {key: profile.segments[key] for key in partly}
-    expected_ms = predict_times(work, {key: times.p50 for key, times in known.items()})
-    predicted = worst_execution(work, expected_ms, known, processor)
-    few = dict(list(paths.items())[::5])
     tables = {
         'wcet, as it is shipped': fit_wcet(own[EXECUTION], interference, paths),
-        'the same for maxima': fit_wcet(
-            own[EXECUTION], interference_of(gaps, watched_ms, 1.0), paths, 1.0
-        ),
         'without whole paths': fit_wcet(own[EXECUTION], interference, {}),
         'medians, without whole paths': fit_wcet(own['p50'], interference, {}),
         'p99 added up': fit_wcet(own['p99'], Interference(), {}),
-        'maxima added up': fit_wcet(own['max'], Interference(), {}),
-        '20 % of segments, 8 whole paths': fit_wcet(predicted, interference, few),
     }
     for words, table in tables.items():
         forecast = WcetForecast(space, table)
@@ -479,31 +343,17 @@ def budgets(
         'calibrated': FrontierPolicy(space, expected, quality),
         'wcet': FrontierPolicy(space, worst, quality),
     }
-    paths = list(space)
-    cap = float(np.max(worst.table(paths) / expected.table(paths)))
-    calibrators: dict[str, BoundCalibrator] = {
-        name: make_calibrator(NetworkOptions(model=''), expected, None)[0]
-        for name in ('calibrated', 'both')
-    }
+    calibrator = make_calibrator(NetworkOptions(model=''), expected, None)[0]
     outcomes: dict[tuple[float, str], list[float]] = defaultdict(list)
     late: dict[tuple[float, str], int] = defaultdict(int)
     for _ in track(range(count), 'budgets'):
         for budget_ms in BUDGETS_MS:
-            for name in rng.sample(('calibrated', 'wcet', 'both'), 3):
-                factor = 1.0
-                if name != 'wcet':
-                    factor = calibrators[name].factor
-                    factor = (
-                        min(factor, cap)
-                        if name == 'both' and calibrators[name].frames < FEW_FRAMES
-                        else factor
-                    )
-                choice = policies['wcet' if name == 'wcet' else 'calibrated'].plan(
-                    budget_ms, factor
-                )
+            for name in rng.sample(list(policies), len(policies)):
+                factor = calibrator.factor if name == 'calibrated' else 1.0
+                choice = policies[name].plan(budget_ms, factor)
                 took_ms = time_frame(detector, rng.choice(images), choice.path)[0]
-                if name != 'wcet':
-                    calibrators[name].observe(expected.forecast_ms(choice.path), took_ms)
+                if name == 'calibrated':
+                    calibrator.observe(expected.forecast_ms(choice.path), took_ms)
                 is_late = took_ms > budget_ms
                 outcomes[budget_ms, name].append(0.0 if is_late else quality.quality(choice.path))
                 late[budget_ms, name] += is_late and choice.feasible
