@@ -5,10 +5,8 @@
 Runs frames with the shipped engine and this device's profile, on paths that are expected to take at most --slowest-ms,
 and bounds them as the detector node does: forecast times slowdown times calibration factor, slowdown renewed three
 times a second. `rest` is what was left as an operator was decided, by a factor of its segment and by how slow the frame
-has been so far, and `rest_by_whole` by the factor of whole frames. Of bound over latency it says how much is the
-spread of frames on one path in one phase of the machine, how much that one factor serves all paths, and how much that
-slowdown and factor follow phases late. The phase is told by the frames around, on other paths. 20,000 frames take 5 to
-8 minutes; writes results/path_bounds.json.
+has been so far, and `rest_by_whole` by the factor of whole frames. 20,000 frames take 5 to 8 minutes; writes
+results/path_bounds.json.
 """
 
 from __future__ import annotations
@@ -43,7 +41,6 @@ from deadline_perception.tools.support.ensure_profile import ensure_profile
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 PATHS, PATHS_SEED = 50, 7
-AROUND = 5  # frames before and after one that tell the machine's phase
 GOAL_COVERAGE_OFF, GOAL_TIGHTNESS, GOAL_REST_OFF = 0.002, 1.2, 0.01
 MONITOR_MS = 1000.0 / 3.0  # as the node contention_monitor by default
 
@@ -222,33 +219,6 @@ def measure_frames(weights: Path, frames: int, slowest_ms: float) -> dict:
         'alpha': _alpha(),
         'times': times_of(events),
         'summary': summary(rows),
-        'excess': excess(forecast, events, rows[:, 2]),
-    }
-
-
-def excess(
-    forecast: PathForecast, events: Sequence[Frame | Look], tightness: np.ndarray
-) -> dict[str, float]:
-    """Factors whose product is the median of bound over latency.
-
-    Args:
-        forecast: of the idle machine.
-        events: frames on several paths in turn.
-        tightness: bound over latency of each frame.
-
-    Returns:
-        `spread`: a bound that knew each path's median and the phase of the machine, from the frames around, would still
-        need this factor to cover all but alpha; `paths`: what it needs more without the former; `following`: the rest.
-    """
-    alpha = _alpha()
-    apart = _logs_beside_neighbours(forecast, events)
-    by_path = np.concatenate([np.array(logs) - np.median(logs) for logs in apart.values()])
-    spread = math.exp(np.quantile(by_path, 1.0 - alpha))
-    one_for_all = math.exp(np.quantile(np.concatenate(list(apart.values())), 1.0 - alpha))
-    return {
-        'spread': spread,
-        'paths': one_for_all / spread,
-        'following': float(np.median(tightness)) / one_for_all,
     }
 
 
@@ -260,47 +230,20 @@ def show_frames(found: dict) -> None:
             f'{part}: coverage {100 * row["coverage"]:.2f} % of {found["summary"]["frames"]} frames, bound/latency '
             f'{row["median_tightness"]:.3f} in the median'
         )
-    print(
-        'bound/latency of whole frames = '
-        + ' x '.join(f'{name} {factor:.3f}' for name, factor in found['excess'].items())
-    )
     print(f'median slowdown {found["summary"]["median_slowdown"]:.2f}; latencies {found["times"]}')
 
 
 def forecast_error(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[str, float]:
-    """How far idle forecasts lie from what the paths took, without a slowdown: over the paths, from their medians and,
-    as `between_paths`, without what neighbouring frames share."""
+    """How far idle forecasts lie from what the paths took, without a slowdown: over the paths, from their medians."""
     errors = [
         abs(forecast.forecast_ms(path) / np.median(times_ms) - 1.0)
         for path, times_ms in _by_path(events).items()
-    ]
-    between = [
-        abs(math.expm1(np.median(logs)))
-        for logs in _logs_beside_neighbours(forecast, events).values()
     ]
     return {
         'median': float(np.median(errors)),
         'p90': float(np.quantile(errors, 0.9)),
         'max': float(max(errors)),
-        'between_paths_median': float(np.median(between)),
-        'between_paths_p90': float(np.quantile(between, 0.9)),
     }
-
-
-def _logs_beside_neighbours(
-    forecast: PathForecast, events: Sequence[Frame | Look]
-) -> dict[ExecutionPath, list[float]]:
-    """By path, each frame's `log(latency / forecast)` less the median of those of the frames around it on other
-    paths."""
-    frames = [event for event in events if isinstance(event, Frame)]
-    logs = [math.log(frame.latency_ms / forecast.forecast_ms(frame.path)) for frame in frames]
-    apart: dict[ExecutionPath, list[float]] = {}
-    for at, (frame, log) in enumerate(zip(frames, logs)):
-        around = range(max(0, at - AROUND), min(len(frames), at + AROUND + 1))
-        others = [logs[index] for index in around if frames[index].path != frame.path]
-        if others:
-            apart.setdefault(frame.path, []).append(log - float(np.median(others)))
-    return apart
 
 
 def _by_path(events: Sequence[Frame | Look]) -> dict[ExecutionPath, list[float]]:
