@@ -12,13 +12,9 @@ network that at most sweeps the caches. Writes results/decision_cost.json.
 
 from __future__ import annotations
 
-import gc
-import os
 import random
 import statistics
-import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +37,8 @@ from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.time_model import FrameTimes
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
-from thresholds import ThresholdPolicy
-
 LIKELY = 0.8  # share of its bound that a path must fit; the node learns it from frames
-PROFILE = ROOT / 'benchmarks' / 'results' / 'latency_profile_compact_amd-epyc_1_thread.json'
+PROFILE = ROOT / 'models' / 'profiles' / 'street-reference-t1.json'
 SPACES = [
     multi_path_space(
         skips_per_stage=skips,
@@ -108,12 +101,6 @@ def made_up_quality(space: PathSpace, forecast: PathForecast, rng: random.Random
             for path, share in zip(measured, level)
         }
     )
-
-
-def resident_mib() -> float:
-    """Memory of this process."""
-    gc.collect()
-    return int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2**20
 
 
 def time_decisions(
@@ -218,63 +205,51 @@ def main(run: Run) -> None:
         forecast = made_up_times(space, rng)
         longest_ms = forecast.forecast_ms(space.largest)
         quality = made_up_quality(space, forecast, rng)
-        for name in ('frontier', 'thresholds'):
-            policy = None  # the one before, so that its memory is not taken off
-            before_mib, begun_s = resident_mib(), time.perf_counter()
-            make = partial(make_policy, 'frontier') if name == 'frontier' else ThresholdPolicy
-            policy = make(space, forecast, quality)
-            prepared_s, kept_mib = time.perf_counter() - begun_s, resident_mib() - before_mib
-            time_decisions(
-                policy, space, longest_ms, frames // 3, rng, None
-            )  # the thresholds work each path out once
-            for caches in ('hot', 'cold'):
-                swept, count = (None, frames) if caches == 'hot' else (sweep, max(frames // 3, 1))
-                plans, again, totals = time_decisions(policy, space, longest_ms, count, rng, swept)
-                loop = time_loop(policy, space, forecast, longest_ms, count, rng, swept)
-                loop_share = statistics.median(loop) / 1000.0 / cheapest_ms
-                share = statistics.median(totals) / 1000.0 / cheapest_ms
-                spreads = {
-                    key: quantiles(times_us, 'p50', 'p99')
-                    for key, times_us in (
-                        ('plan_us', plans),
-                        ('redecision_us', again),
-                        ('frame_us', totals),
-                        ('loop_us', loop),
-                    )
+        begun_s = time.perf_counter()
+        policy = make_policy('frontier', space, forecast, quality)
+        prepared_s = time.perf_counter() - begun_s
+        for caches in ('hot', 'cold'):
+            swept, count = (None, frames) if caches == 'hot' else (sweep, max(frames // 3, 1))
+            plans, again, totals = time_decisions(policy, space, longest_ms, count, rng, swept)
+            loop = time_loop(policy, space, forecast, longest_ms, count, rng, swept)
+            loop_share = statistics.median(loop) / 1000.0 / cheapest_ms
+            share = statistics.median(totals) / 1000.0 / cheapest_ms
+            spreads = {
+                key: quantiles(times_us, 'p50', 'p99')
+                for key, times_us in (
+                    ('plan_us', plans),
+                    ('redecision_us', again),
+                    ('frame_us', totals),
+                    ('loop_us', loop),
+                )
+            }
+            rows.append(
+                {
+                    'paths': len(space),
+                    'caches': caches,
+                    'prepared_s': round(prepared_s, 2),
+                    **spreads,
+                    'share_of_cheapest_path': round(share, 6),
+                    'loop_share_of_cheapest_path': round(loop_share, 6),
+                    'each_us': statistics.median(plans + again),
                 }
-                rows.append(
-                    {
-                        'paths': len(space),
-                        'policy': name,
-                        'caches': caches,
-                        'prepared_s': round(prepared_s, 2),
-                        'kept_mib': round(kept_mib, 1),
-                        **spreads,
-                        'share_of_cheapest_path': round(share, 6),
-                        'loop_share_of_cheapest_path': round(loop_share, 6),
-                        'each_us': statistics.median(plans + again),
-                    }
+            )
+            shown.append(
+                (
+                    f'{len(space):,}',
+                    caches,
+                    prepared_s,
+                    *(f'{each["p50"]:.1f} ({each["p99"]:.1f})' for each in spreads.values()),
+                    f'{share:.2%}',
+                    f'{loop_share:.2%}',
                 )
-                shown.append(
-                    (
-                        f'{len(space):,}',
-                        name,
-                        caches,
-                        prepared_s,
-                        f'{kept_mib:.0f}',
-                        *(f'{each["p50"]:.1f} ({each["p99"]:.1f})' for each in spreads.values()),
-                        f'{share:.2%}',
-                        f'{loop_share:.2%}',
-                    )
-                )
+            )
     show(
         f'decisions, us: p50 (p99); the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
         (
             'paths',
-            'policy',
             'caches',
             'prepared in s',
-            'MiB',
             'plan',
             're-decision',
             'all of a frame',
@@ -285,14 +260,13 @@ def main(run: Run) -> None:
         shown,
     )
     for row in rows:
-        if row['policy'] == 'frontier':
-            words = f'of {row["paths"]:,} paths, {row["caches"]}'
-            run.goal(f'median us of one decision {words}', row['each_us'], most=GOAL_US)
-            run.goal(
-                f"a frame's decisions over the cheapest path {words}",
-                row['share_of_cheapest_path'],
-                most=GOAL_SHARE,
-            )
+        words = f'of {row["paths"]:,} paths, {row["caches"]}'
+        run.goal(f'median us of one decision {words}', row['each_us'], most=GOAL_US)
+        run.goal(
+            f"a frame's decisions over the cheapest path {words}",
+            row['share_of_cheapest_path'],
+            most=GOAL_SHARE,
+        )
     run.write(cheapest_path_ms=cheapest_ms, frames=frames, rows=rows)
 
 
