@@ -31,7 +31,6 @@ from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.exported.exported_file import read_exported
 from deadline_perception.extras.external_models.exported.model_error import ModelError
-from deadline_perception.extras.external_models.exported.pixels import InputForm
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.model_conventions import (
@@ -57,7 +56,6 @@ TRIED_WRONG, LEAST_TRIED = (
     24,
 )  # conventions that differ from the documented ones; all that are tried
 CALIBRATION_IMAGES = 40  # that ranges of 8 bit are measured on
-NEAR = 0.9  # of the best value on the images of the search: conventions that are measured on all images too
 MOST_SHORT = 1.5  # points of AP50 below the reference
 MOST_LOSS, MOST_TIME = 0.5, 0.8  # of 8 bit, as `adopt` has it: points of AP, share of the time
 
@@ -119,7 +117,7 @@ def main(run: Run) -> None:
     images = 12 if run.quick else args.images
     training = _sequence(args.data / 'train.json')
     trial, calibration = TrialImages.of(training), annotated_frames(training, CALIBRATION_IMAGES)
-    rows, specs, near = [], [], []
+    rows, specs = [], []
     with tempfile.TemporaryDirectory() as folder:
         for model in MODELS:
             spec = public_spec(args.models / model.file, model.classes, MERGED)
@@ -137,8 +135,6 @@ def main(run: Run) -> None:
                 flush=True,
             )
             specs.append((row, 'float', found.spec))
-            row['near'] = {}
-            near += [(row['near'], words, _read_as(words, found.spec)) for words in _near(row)]
             if read_exported(spec.file).layers == 'float':
                 try:
                     specs.append(
@@ -155,14 +151,8 @@ def main(run: Run) -> None:
                 except ModelError as error:
                     row['8 bit'] = {'refused': str(error)}
         _measure(specs, _sequence(args.data / 'val.json'), images)
-        _measure(near, _sequence(args.data / 'val.json'), images)
     for row in rows:
         _judge_8_bit(row)
-        row['near'][row['found']] = row['float']
-        row['ap_on_all'] = {
-            words: round(statistics.mean(measured['ap'].values()), 2)
-            for words, measured in row.pop('near').items()
-        }
     _print(rows)
     run.write(threads=1, images=images, rows=rows)
 
@@ -227,37 +217,6 @@ def _margin(model: PublicModel, found: FoundConventions) -> dict:
     }
 
 
-def _near(row: dict) -> list[str]:
-    """The conventions that 20 images can mistake for those that were found: of at least `NEAR` of their value, without
-    what differs in the numbering of classes alone; the documented ones among them."""
-    values = {row['documented_conventions']: row['documented'], **row['others']}
-    least = NEAR * max(value for value in values.values() if value is not None)
-    numbering = row['found'].split(', ')[4:]
-    return [
-        words
-        for words, value in values.items()
-        if value is not None
-        and value >= least
-        and words != row['found']
-        and words.split(', ')[4:] == numbering
-    ]
-
-
-def _read_as(words: str, found: ModelSpec) -> ModelSpec:
-    """A file that is read by other conventions, given in words, with the classes that were found."""
-    channels, values, resize, outputs = words.split(', ')[:4]
-    form = InputForm.of_range((1, 1), resize, channels, values)
-    return replace(
-        found,
-        name=f'{found.name}_{resize}_{channels}'.replace('-', '_'),
-        channels=channels,
-        resize=resize,
-        outputs=outputs,
-        mean=form.mean,
-        deviation=form.deviation,
-    )
-
-
 def _measure(specs: list[tuple[dict, str, ModelSpec]], sequence: Sequence, images: int) -> None:
     """Runs all detectors on all images in random turn; adds accuracy and times to their rows."""
     frames = annotated_frames(sequence, images)
@@ -314,11 +273,6 @@ def _print(rows: list[dict]) -> None:
                 told = '' if reference is None or precision != 'float' else f' ({reference})'
                 shown.append(f'{measured["ap50"][name]}{told} / {measured["ap"][name]}')
             lines.append((row['file'], precision, measured['ms'], *shown))
-    show(
-        'mean AP of the classes on all images, in percent',
-        ('file', 'conventions', 'AP'),
-        [(row['file'], words, ap) for row in rows for words, ap in row['ap_on_all'].items()],
-    )
     show(
         'AP50 / AP in percent; reference AP50 in brackets',
         ('file', 'precision', 'ms', *CLASSES),

@@ -27,7 +27,7 @@ Names = tuple['str | None', ...]
 _FIRST_IMAGES = 8  # that the first step tells the readings apart with
 _KEPT_SHARE = 0.5  # of the best value, below which a reading is tried no more
 # Over what is usual, to depart from it. On 20 training images an equally good resizing is ahead by up to 3 %, a better
-# one (of NanoDet, also on other images) by 6 %. # measured: benchmarks/own_models.py
+# one (of NanoDet, also on other images) by 6 %. # measured: benchmarks/own_models.py of commit 68d0af47
 _LEAST_GAIN = 1.05
 _CONFIDENT, _MOST_CONFIDENT = 0.3, 20
 _COCO_GAPS = (
