@@ -1,10 +1,10 @@
 """What a newcomer waits for: from a fresh clone to the report of the demo, and to passed tests, phase by phase.
 
-    python benchmarks/first_minutes.py [--runs 3] [--phases setup pip demo test] [--repository .]
+    python benchmarks/first_minutes.py [--runs 3] [--phases setup demo test] [--repository .]
 
 Clones the last commit into a temporary folder, with caches of its own, so that nothing that was prepared before is
 found; what pip's and uv's own caches hold is used, and said. Each phase is the command that the README names, and its
-output goes to out/first_minutes/. `pip` is none of them: the same packages once more, by pip where `setup` takes uv.
+output goes to out/first_minutes/.
 Takes some 20 minutes a run with the tests, 5 without; writes results/first_minutes.json.
 """
 
@@ -21,12 +21,8 @@ from parts.harness import ROOT, Run, run_logged, run_script, show
 from deadline_perception.core.device import read_device_facts
 
 LOGS = ROOT / 'out' / 'first_minutes'
-PHASES = ('setup', 'pip', 'demo', 'test')
+PHASES = ('setup', 'demo', 'test')
 GOAL_REPORT_S, GOAL_TEST_S = 180.0, 540.0  # from the clone to the report; of the tests alone
-_BY_PIP = (
-    'set -e; python3 -m venv pip; '
-    'exec pip/bin/python -m pip install -q --require-hashes --no-deps -r clone/.venv/lock.txt'
-)
 _SAID = {
     'demo': r'.*(?:in time|report).*',
     'test': r'.*\d+ passed.*',
@@ -49,13 +45,7 @@ def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict
         environment.setdefault('PIP_CACHE_DIR', str(Path('~/.cache/pip').expanduser()))
         for name, command in (
             ('clone', ['git', 'clone', '--quiet', str(repository), 'clone']),
-            *(
-                (
-                    phase,
-                    ['bash', '-c', _BY_PIP] if phase == 'pip' else ['make', '-C', 'clone', phase],
-                )
-                for phase in phases
-            ),
+            *((phase, ['make', '-C', 'clone', phase]) for phase in phases),
         ):
             log = LOGS / f'{number}_{name}.log'
             status, took_s = run_logged(command, log, cwd=place, env=environment)
@@ -72,7 +62,7 @@ def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict
 
 def until_report_s(run: dict[str, dict]) -> float:
     """From the beginning of the clone to the end of the demo."""
-    return sum(phase['took_s'] for name, phase in run.items() if name not in ('pip', 'test'))
+    return sum(phase['took_s'] for name, phase in run.items() if name != 'test')
 
 
 def passed(runs: list[dict[str, dict]], name: str) -> list[dict[str, dict]]:
