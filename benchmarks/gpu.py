@@ -30,11 +30,11 @@ LIMIT_S, ENDED = 600.0, 124  # and the status of a part that takes longer
 SUMMARY, DONE = 'summary.json', 'it is done already'
 CUDA_TESTS = (
     'test/engines/test_cuda_graphs.py',
-    'test/engines/test_onnx_runtime.py',
+    'test/extras/external_models/model_set/test_onnx_runtime.py',
     'test/networks/multi_path/test_network.py',
     'test/networks/multi_path/test_operators.py',
     'test/networks/multi_path/test_checkpoint.py',
-    'test/training',
+    'test/extras/training',
     'research/multi_path/test_layer_visits.py',
     'research/layer_latency/test_layer_sweep.py',
     'test/timing/contention/test_unit.py',

@@ -19,6 +19,13 @@ def gpu(load_benchmark):
     return load_benchmark('gpu')
 
 
+def test_every_test_and_script_that_it_runs_is_there(gpu):
+    words = [word for part in gpu.PARTS for word in part.command]
+    scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
+    assert {*gpu.CUDA_TESTS} <= {*scripts}
+    assert not [script for script in scripts if not (ROOT / script).exists()]
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason='a GPU is there')
 def test_without_a_gpu_it_says_what_it_would_do_and_why_it_does_not(tmp_path, gpu):
     done = subprocess.run(
