@@ -278,7 +278,8 @@ def main(run: Run) -> int:
         )
     verdicts = []
     with tempfile.TemporaryDirectory() as folder:
-        for case in choose(all_cases(Path(folder), weights), run.quick, args.only):
+        cases = all_cases(Path(folder), weights, _QUICK_OF_KIND if run.quick else None)
+        for case in choose(cases, run.quick, args.only):
             verdicts.append((case, try_case(case, read[case.kind], Path(folder))))
     show_kinds(verdicts)
     rows = [

@@ -6,9 +6,6 @@ import ast
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
-
-from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 
 def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchmark):

@@ -62,21 +62,23 @@ def main(case: str) -> None:
     globals()['kept_until_the_end'] = detector
 
 
-def ended_in_fork(case: str, time: int) -> tuple[int, str]:
+def ended_in_fork(case: str, cache: Path) -> tuple[int, str]:
     """Status of a forked process that goes on to the end of this program as CASE, negative for a signal, and its
     standard error."""
-    said = Path(f'{case} {time}.log')
+    said = Path(f'{case} {cache.name}.log')
     process = os.fork()
     if process == 0:
         with said.open('w') as stream:
             os.dup2(stream.fileno(), 2)
-        os.environ['XDG_CACHE_HOME'] = str(Path(case).absolute())
+        os.environ['XDG_CACHE_HOME'] = str(cache.absolute())
         main(case)
         sys.exit()
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), said.read_text()
 
 
 if __name__ == '__main__':
-    # the second time with the profile that the first has kept
-    ends = {case: [ended_in_fork(case, time) for time in (1, 2)] for case in sys.argv[1:]}
+    # Two that measure a profile first, then all with the one that the first of them has kept.
+    fresh, kept = sys.argv[1:3], sys.argv[1]
+    ends = {f'{case} at first': ended_in_fork(case, Path(case)) for case in fresh}
+    ends |= {case: ended_in_fork(case, Path(kept)) for case in sys.argv[1:]}
     print(json.dumps(ends))

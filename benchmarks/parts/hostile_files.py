@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import cv2
@@ -71,12 +72,13 @@ class _Touch:
 _ANY_GROUP = 54_321
 
 
-def all_cases(folder: Path, weights: Path) -> list[Case]:
-    """Writes all files.
+def all_cases(folder: Path, weights: Path, of_each: int | None = None) -> list[Case]:
+    """Writes all files, or some of each kind.
 
     Args:
         folder: for them, empty.
         weights: a detector's; its table of qualities lies beside it.
+        of_each: at most so many of each kind and format.
     """
     found = []
     for kind, suffix, make in (
@@ -105,12 +107,12 @@ def all_cases(folder: Path, weights: Path) -> list[Case]:
     ):
         place = folder / f'{kind}{suffix[1:]}'
         place.mkdir()
-        own = list(make(place))
-        found += [
+        own = list(islice(make(place), of_each))
+        whole = (
             _write(place, kind, suffix, number, name, content)
             for number, (name, content) in enumerate(own)
-        ]
-        found += list(_damaged(place, kind, suffix, own[0][1]))
+        )
+        found += islice(chain(whole, _damaged(place, kind, suffix, own[0][1])), of_each)
     return found + list(_shared_segments(folder / 'segmentsjson'))
 
 

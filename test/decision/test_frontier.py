@@ -339,7 +339,7 @@ def test_the_time_that_each_path_needs_is_what_an_exhaustive_search_finds(cases,
         np.testing.assert_allclose(case.policy._needed_ms[p90_share], expected_ms, atol=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     which=st.integers(0, 3),
     index=st.integers(0, len(PATHS) - 1),

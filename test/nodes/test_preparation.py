@@ -135,23 +135,8 @@ def unprepared(prepared, tmp_path):
     )
 
 
-def test_a_device_that_nobody_prepared_is_prepared_as_the_node_is_configured_once(
-    unprepared, start_node, observer, wait_for, namespace, start_camera
-):
-    weights, parameters, environment = unprepared
-    for prepares in (True, False):
-        node = start_node('detector', parameters, environment=environment)
-        wait_for(lambda: 'inference runs with' in node.output, 'the active node')
-        wait_for(
-            lambda: observer.status('detector')[2].get('engine', '').startswith('openvino'),
-            'prepared segments in the diagnostics',
-        )
-        assert ('prepares the segments of' in node.output) is prepares
-        assert node.end() == 0, node.output
-
-
-def test_a_node_that_ends_while_it_prepares_leaves_no_process_and_the_next_one_goes_on(
-    unprepared, start_node, observer, wait_for, namespace, start_camera
+def test_a_device_is_prepared_once_as_the_node_is_configured_and_an_early_end_leaves_no_process(
+    unprepared, start_node, observer, wait_for, namespace
 ):
     weights, parameters, environment = unprepared
 
@@ -164,14 +149,20 @@ def test_a_node_that_ends_while_it_prepares_leaves_no_process_and_the_next_one_g
             and b'--prepare-only' in _words_of(entry)
         ]
 
-    for ends_early in (True, False):
+    node = start_node('detector', parameters, environment=environment)
+    wait_for(preparing, f'a process that prepares: {node.output}')
+    assert node.end() == 0, node.output
+    wait_for(lambda: not preparing(), 'the end of the process that prepares')
+    for prepares in (True, False):  # goes on, then has all at hand
         node = start_node('detector', parameters, environment=environment)
-        if ends_early:
-            wait_for(preparing, f'a process that prepares: {node.output}')
-        else:
-            wait_for(lambda: 'inference runs with' in node.output, 'the active node')
+        wait_for(lambda: 'inference runs with' in node.output, 'the active node')
+        wait_for(
+            lambda: observer.status('detector')[2].get('engine', '').startswith('openvino'),
+            'prepared segments in the diagnostics',
+        )
+        assert ('prepares the segments of' in node.output) is prepares
         assert node.end() == 0, node.output
-        wait_for(lambda: not preparing(), 'the end of the process that prepares')
+        assert not preparing()
 
 
 def _words_of(process):

@@ -37,6 +37,7 @@ def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
     run = run_command(
         *(f'profile --weights {measurable_weights} --quick --minutes 0.03 --engine eager').split(),
         environment={'XDG_CACHE_HOME': str(tmp_path)},
+        restarts=True,
     )
     assert run.returncode == 0, run.stderr
     (file,) = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t2.json')
