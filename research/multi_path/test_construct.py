@@ -97,6 +97,7 @@ def test_limits_that_are_none_are_refused_before_measuring(
     )
 
 
+@pytest.mark.slow
 def test_blocks_are_timed_in_the_engine_that_will_run_them(prepared, tmp_path, monkeypatch):
     """Most segments lie in its folder already; the others are prepared."""
     detector = prepared.network()

@@ -55,6 +55,7 @@ def test_the_fastest_run_counts_in_any_case() -> None:
     assert LayerVisit((2.0, 1.0), (3, 3)).execution_ms(alone=False) == (1.0,)
 
 
+@pytest.mark.slow
 def test_co_runner_works_only_when_told() -> None:
     with CoRunner('cpu') as co_runner:
         assert (co_runner.busy_s, co_runner.worked_s) == (0, 0)
@@ -72,6 +73,7 @@ def test_co_runner_works_only_when_told() -> None:
             co_runner.use(1.5)
 
 
+@pytest.mark.slow
 def test_co_runner_that_ends_is_noticed() -> None:
     with CoRunner('cpu') as co_runner:
         os.kill(co_runner._process.pid, signal.SIGKILL)
@@ -80,6 +82,7 @@ def test_co_runner_that_ends_is_noticed() -> None:
             co_runner.use(1.0)
 
 
+@pytest.mark.slow
 def test_co_runner_that_crashes_at_start_is_not_waited_for() -> None:
     with pytest.raises(CoRunnerFailed, match='the co-runner on nowhere ended with code 1 before'):
         CoRunner('nowhere').__enter__()

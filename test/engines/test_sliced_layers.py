@@ -61,6 +61,7 @@ torch.testing.assert_close(layer.weight.grad, expected, rtol=1e-4, atol=1e-3)
 """
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_strided_layer_of_few_channels_leaves_memory_alone():
     """oneDNN's own ends the process or is wrong; a process of its own, for it would end this one."""
     run = subprocess.run(

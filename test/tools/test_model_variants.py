@@ -34,6 +34,7 @@ def test_a_file_of_open_size_becomes_one_model_for_each_size(tmp_path):
     assert at_open_sizes(fixed, (360, 640), is_stated=False) == [fixed]
 
 
+@pytest.mark.slow
 def test_a_detector_in_8_bit_finds_much_the_same(tmp_path):
     pytest.importorskip('nncf')
     spec = ModelSpec('yolo', 'onnx', small_yolo(tmp_path), CLASSES, resize='letterbox')

@@ -51,6 +51,7 @@ def bomb() -> bytes:
     return b''.join(compressor.compress(bytes(2**24)) for _ in range(128)) + compressor.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('stated', 'is_whole'), [(2**31, True), (1000, False)])
 def test_a_bag_that_expands_to_gigabytes_is_refused_in_little_memory(
     tmp_path, bomb, stated, is_whole

@@ -26,6 +26,7 @@ def test_frames_come_at_the_rate_with_distinct_names(drive):
     assert drive.camera_matrix[0, 0] == pytest.approx(320)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 2**31))
 def test_speed_stays_in_range_with_a_stop_and_bounded_changes(seed):

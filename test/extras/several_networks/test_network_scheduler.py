@@ -179,13 +179,13 @@ def test_a_job_that_overruns_is_aborted_at_its_next_segment_and_counted(bench):
     found = bench(
         {
             'long': lambda image, level: Steps(
-                lambda: time.sleep(0.12), lambda: done.append('second segment')
+                lambda: time.sleep(0.5), lambda: done.append('second segment')
             ),
             'short': lambda image, level: Steps(nothing),
         }
     )
     found.scheduler.follow(
-        {'long': TaskPlan(0, 100.0, (10.0,)), 'short': TaskPlan(0, 10_000.0, (1.0,))}
+        {'long': TaskPlan(0, 400.0, (10.0,)), 'short': TaskPlan(0, 10_000.0, (1.0,))}
     )
     found.scheduler.submit('long', IMAGE)
     found.scheduler.submit('short', IMAGE)

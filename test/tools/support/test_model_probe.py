@@ -10,6 +10,7 @@ pytest.importorskip('openvino')
 IMAGES = [np.zeros((60, 90, 3), np.uint8)] * 2
 
 
+@pytest.mark.slow
 def test_says_what_a_model_is_and_takes(tmp_path):
     spec = ModelSpec('yolo', 'onnx', small_yolo(tmp_path), CLASSES)
     facts = probe_model(spec, IMAGES, device='cpu', engine='auto', threads=1)

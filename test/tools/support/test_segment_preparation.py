@@ -5,11 +5,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import WAIT_S, wait
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import SegmentStore, store_origin
@@ -99,13 +99,12 @@ prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_
         stderr=subprocess.DEVNULL,
     )
     manifest = prepared.folder / 'segments.json'
-    until_s = time.monotonic() + 90.0
-    while time.monotonic() < until_s and not (
-        manifest.exists() and json.loads(manifest.read_text())['attempt']
-    ):
-        time.sleep(0.01)
+    wait(
+        lambda: manifest.exists() and json.loads(manifest.read_text())['attempt'],
+        'the first attempt',
+    )
     run.send_signal(signal.SIGINT)
-    assert run.wait(30.0) == -signal.SIGINT
+    assert run.wait(WAIT_S) == -signal.SIGINT
     left = json.loads(manifest.read_text())
     assert (left['attempt'], left['failed'], left['done']) == ('', [], [])
 
