@@ -25,7 +25,7 @@ from invented_networks import (
     make_classifier,
     make_magnifier,
 )
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.deadline_detector import (
@@ -55,7 +55,6 @@ from deadline_perception.timing.time_model import TimeModel
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
-WAIT_S = 20.0
 
 
 @pytest.fixture(scope='module')
@@ -114,10 +113,8 @@ def detector(network, profile):
 
 
 def no_threads_but(before):
-    until = time.monotonic() + WAIT_S
-    while set(threading.enumerate()) - before and time.monotonic() < until:
-        time.sleep(0.01)
-    return not set(threading.enumerate()) - before
+    wait_until(lambda: not set(threading.enumerate()) - before)
+    return True
 
 
 def test_an_answer_says_what_was_found_by_which_path_and_whether_in_time(detector):

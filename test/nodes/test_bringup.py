@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import rclpy.node
 import yaml
+from waiting import WAIT_S
 
 from deadline_perception.core.child_command import module_command
 from deadline_perception.extras.data.bag import write_bag
@@ -287,7 +288,7 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(
         pids = running().values()
         assert len(pids) == len(names)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(WAIT_S) == 0
         assert not [pid for pid in pids if Path(f'/proc/{pid}').exists()]
     finally:
         process.kill()

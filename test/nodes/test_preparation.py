@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up_detector import TINY
 from made_up_network import CLASSES, made_up_profile
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
@@ -19,13 +20,12 @@ from deadline_perception.networks.multi_path.checkpoint import (
     load_detector,
     save_detector,
 )
-from deadline_perception.networks.multi_path.configuration import COMPACT
 from deadline_perception.nodes.messages import stamp_to_ns
 
 pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip('torch')
-SMALL = replace(COMPACT, name='small', input_size=(64, 96), scales=(1.0,), widths=(1.0, 0.5))
+SMALL = replace(TINY, name='small', scales=(1.0,), widths=(1.0, 0.5))
 IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
 PERIOD_S = 0.1
 TESTS = str(Path(__file__).parents[1])

@@ -3,15 +3,13 @@ from __future__ import annotations
 import gc
 import signal
 import threading
-import time
 
 import pytest
+from waiting import WAIT_S, wait_until
 
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.system.priority import ThreadPriority
-
-WAIT_S = 20.0
 
 
 @pytest.fixture
@@ -36,9 +34,7 @@ def test_what_each_thread_needs_is_prepared_on_it_before_the_first_frame(executo
         lambda error: None,
         prepare=lambda: prepared.append(threading.current_thread().name),
     )
-    until = time.monotonic() + WAIT_S
-    while len(prepared) < 3 and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_until(lambda: len(set(prepared)) == 2)
     assert sorted(set(prepared)) == ['inference', 'watchdog']
     assert executor.fault == ''
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hand_clock import Clock
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.core.execution_path import PathSpace, Segment
@@ -40,7 +40,6 @@ SPACE = multi_path_space(
 PATH = SPACE.largest
 IMAGE = np.zeros((40, 60, 3), dtype=np.uint8)
 FOUND = Detections([[1, 1, 9, 9]], [0.8], [0])
-WAIT_S = 20.0
 STAMPS_NS = itertools.count(10**18, 10**8)
 
 

@@ -4,13 +4,11 @@ import math
 import threading
 
 import pytest
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime import watchdog as watchdog_module
 from deadline_perception.runtime.watchdog import Watchdog, tell
-
-WAIT_S = 20.0
 
 
 class Due:

@@ -13,6 +13,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from waiting import WAIT_S
 
 from deadline_perception.system import priority as module
 from deadline_perception.system.kernel_thread import name_thread, thread_name
@@ -26,7 +27,6 @@ from deadline_perception.system.priority import (
     read_real_time_share,
 )
 
-WAIT_S = 30.0
 as_root = pytest.mark.skipif(
     not (os.geteuid() == 0 and read_real_time_share().refusal == ''),
     reason='needs every permission, to have and to give away',

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 from deadline_perception.system import supervision
 from deadline_perception.system.supervision import (
@@ -16,8 +16,6 @@ from deadline_perception.system.supervision import (
     Supervisor,
     describe_exit,
 )
-
-WAIT_S = 20.0
 
 
 def shell(name, script, **special):

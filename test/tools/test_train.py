@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from annotated_images import write_coco
+from made_up_detector import TINY
 from safetensors import safe_open
 from safetensors.torch import load_file
 
@@ -28,7 +29,6 @@ from deadline_perception.networks.multi_path.checkpoint import (
 from deadline_perception.networks.multi_path.configuration import (
     COMPACT,
     STREET,
-    HeadConfig,
     find_configuration,
     save_configuration,
 )
@@ -54,19 +54,7 @@ def annotations(tmp_path):
 def tiny(tmp_path):
     """File of a configuration that trains quickly."""
     save_configuration(
-        replace(
-            COMPACT,
-            name='tiny',
-            input_size=(64, 96),
-            stem_channels=16,
-            stage_channels=(16, 32, 32, 64),
-            norm_group_channels=4,
-            pyramid_channels=16,
-            proposals=(5, 20, 60),
-            nms_candidates=60,
-            scales=(1.0, 0.5),
-            heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,))),
-        ),
+        replace(TINY, skip_groups=COMPACT.skip_groups, heads=TINY.heads[:2]),
         tmp_path / 'tiny.json',
     )
     return str(tmp_path / 'tiny.json')

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from invented_networks import make_classifier, make_magnifier
 from scheduled_jobs import ended_job
-from waiting import wait
+from waiting import WAIT_S, wait
 
 from deadline_perception.extras.several_networks.network_scheduler import (
     NetworkScheduler,
@@ -21,7 +21,6 @@ from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.system.priority import ThreadPriority
 
-WAIT_S = 20.0
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
 
