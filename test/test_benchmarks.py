@@ -22,29 +22,6 @@ def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchm
     assert len(calls) < 700  # of them 79 read the clock; 789 before anybody counted
 
 
-def test_a_static_table_takes_the_best_path_that_fits_and_else_the_shortest(load_benchmark):
-    static_table = load_benchmark('static_table')
-    space = multi_path_space(
-        skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1, 2, 3), heads=1
-    )
-    paths = list(space)
-    p99_ms = dict(zip(paths, (10.0, 20.0, 40.0)))
-    quality = SimpleNamespace(quality=lambda path: {1: 0.3, 2: 0.5, 3: 0.6}[path['proposals']])
-    forecast = SimpleNamespace(forecast_ms=lambda path, segment=0: p99_ms[path] / 2)
-    table = static_table.StaticTable(p99_ms, space, forecast, quality)
-    chosen = [
-        table.plan(left_ms, factor) for left_ms, factor in ((39.0, 1.0), (40.0, 9.0), (5.0, 1.0))
-    ]
-    assert [(choice.path['proposals'], choice.feasible, choice.bound_ms) for choice in chosen] == [
-        (2, True, 20.0),
-        (3, True, 40.0),
-        (1, False, 10.0),
-    ]
-    assert table.redecide(chosen[1].path, 1, 0.0, 1.0).path == chosen[1].path
-    assert static_table.best_fixed(p99_ms, quality, [15.0, 25.0, 25.0, 45.0])['proposals'] == 2
-    assert static_table.best_fixed(p99_ms, quality, [45.0])['proposals'] == 3
-
-
 def test_every_benchmark_is_in_the_table_that_is_run(load_benchmark):
     every = load_benchmark('all')
     folder = Path(every.__file__).parent

@@ -15,11 +15,11 @@ def gpu(load_benchmark):
     return load_benchmark('gpu')
 
 
-def test_every_test_and_script_that_it_runs_is_there(gpu):
+def test_every_test_and_script_that_it_runs_is_there(gpu, repository):
     words = [word for part in gpu.PARTS for word in part.command]
     scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
     assert {*gpu.CUDA_TESTS} <= {*scripts}
-    assert not [script for script in scripts if not (ROOT / script).exists()]
+    assert not [script for script in scripts if not (repository / script).exists()]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='a GPU is there')
