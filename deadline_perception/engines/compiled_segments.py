@@ -22,7 +22,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from deadline_perception.core.errors import printable, profile_command
-from deadline_perception.engines.eager import Arrays, Compute, Engine, Values, as_arrays, as_tensors
+from deadline_perception.engines.eager import (
+    ArrayCompute,
+    Arrays,
+    Compute,
+    Engine,
+    Values,
+    as_arrays,
+    as_tensors,
+)
 from deadline_perception.engines.openvino_library import (
     Model,
     cpu_settings,
@@ -106,11 +114,14 @@ class CompiledSegments(Engine):
         inputs: dict[str, Arrays],
         *,
         is_selection: bool = False,
+        on_arrays: ArrayCompute | None = None,
     ) -> Arrays:
         """Runs a compiled segment, or computes it."""
         if key not in self._compiled:
             self._compiled[key] = self._compile(key)
         compiled = self._compiled[key]
+        if compiled is None and on_arrays is not None:
+            return on_arrays(inputs)
         if compiled is None:
             return as_arrays(compute({read: as_tensors(values) for read, values in inputs.items()}))
         return compiled([value for values in inputs.values() for value in values])

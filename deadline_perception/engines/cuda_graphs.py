@@ -17,7 +17,15 @@ from typing import TypeAlias
 
 import torch
 
-from deadline_perception.engines.eager import Arrays, Compute, Engine, Inputs, Values, as_tensors
+from deadline_perception.engines.eager import (
+    ArrayCompute,
+    Arrays,
+    Compute,
+    Engine,
+    Inputs,
+    Values,
+    as_tensors,
+)
 
 Replay: TypeAlias = Callable[[], None]
 
@@ -118,7 +126,14 @@ class CudaGraphs(Engine):
         return buffers
 
     def run(
-        self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False
+        self,
+        key: str,
+        name: str,
+        compute: Compute,
+        inputs: Inputs,
+        *,
+        is_selection: bool = False,
+        on_arrays: ArrayCompute | None = None,
     ) -> Values:
         """Replays a segment, or computes it; returns the buffers that hold its outputs."""
         if is_selection:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import numpy as np
     from torch import Tensor
 
 # Quoted, so that a network without torch can have this engine.
@@ -22,6 +23,7 @@ Values: TypeAlias = 'tuple[Tensor, ...]'
 Arrays: TypeAlias = 'tuple[np.ndarray, ...]'
 Inputs: TypeAlias = 'dict[str, Values]'
 Compute: TypeAlias = 'Callable[[Inputs], Values]'
+ArrayCompute: TypeAlias = 'Callable[[dict[str, Arrays]], Arrays]'
 Held: TypeAlias = 'tuple[Any, ...]'  # tensors or arrays, as the engine has it
 
 
@@ -88,6 +90,7 @@ class Engine:
         inputs: dict[str, Held],
         *,
         is_selection: bool = False,
+        on_arrays: ArrayCompute | None = None,
     ) -> Held:
         """Runs a segment; returns what it gives.
 
@@ -98,6 +101,7 @@ class Engine:
             compute: the segment itself; changes none of its inputs.
             inputs: what it reads, by kind: values that `hold`, `run` or `joined` returned.
             is_selection: it compares and chooses, which no recording of a GPU's work can hold.
+            on_arrays: gives the same of arrays, channels last, for engines that have those; None: nothing does.
         """
         return compute(inputs)
 
@@ -119,6 +123,8 @@ class Eager(Engine):
 
 def as_arrays(values: Values | Arrays) -> Arrays:
     """Tensors as arrays of the host, those of four dimensions with the channels last; arrays stay as they are."""
+    if all(isinstance(value, np.ndarray) for value in values):
+        return tuple(values)
     from torch import Tensor
 
     return tuple(

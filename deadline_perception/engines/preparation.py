@@ -27,7 +27,15 @@ from deadline_perception.core.measurement_plan import covering_paths, with_setti
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.channels_last import channels_last
 from deadline_perception.engines.compiled_segments import Compiler
-from deadline_perception.engines.eager import Compute, Engine, Inputs, Values, as_arrays, as_tensors
+from deadline_perception.engines.eager import (
+    ArrayCompute,
+    Compute,
+    Engine,
+    Inputs,
+    Values,
+    as_arrays,
+    as_tensors,
+)
 from deadline_perception.engines.openvino_library import Model, load_openvino, own_signal_stack
 from deadline_perception.engines.segment_models import SegmentModels
 from deadline_perception.engines.segment_run import Network
@@ -68,11 +76,20 @@ _EXACT_DB = 200.0
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a segment: its function, what it read, and what it gave."""
+    """One run of a segment: its function, what it read, and what it gave; and the same function on arrays, if any."""
 
     compute: Compute
     inputs: Inputs
     outputs: Values
+    on_arrays: ArrayCompute | None = None
+
+    @property
+    def eager(self) -> Callable[[], object]:
+        """What runs it where it is not compiled."""
+        if self.on_arrays is None:
+            return partial(self.compute, self.inputs)
+        arrays = {name: as_arrays(values) for name, values in self.inputs.items()}
+        return partial(self.on_arrays, arrays)
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -97,12 +114,19 @@ class Recorder(Engine):
         return (torch.cat([value.permute(0, 2, 3, 1).flatten(0, 2) for value in values]),)
 
     def run(
-        self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False
+        self,
+        key: str,
+        name: str,
+        compute: Compute,
+        inputs: Inputs,
+        *,
+        is_selection: bool = False,
+        on_arrays: ArrayCompute | None = None,
     ) -> Values:
         outputs = compute(inputs)
         self.asked.add(key)
         if key in self.wanted:
-            self.calls.setdefault(key, []).append(Call(compute, inputs, outputs))
+            self.calls.setdefault(key, []).append(Call(compute, inputs, outputs, on_arrays))
         return outputs
 
 
@@ -543,7 +567,7 @@ def times_ms(
     for number in range(_TIMINGS):
         call = calls[number % len(calls)]
         for run, times in (
-            (partial(call.compute, call.inputs), eager),
+            (call.eager, eager),
             (partial(segment, call.arrays), other),
         ):
             swept += 1

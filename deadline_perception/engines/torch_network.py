@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
@@ -12,7 +10,7 @@ from torch import Tensor, nn
 
 from deadline_perception.engines.cuda_graphs import CudaGraphs, CudaRecorder
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_run import Network
+from deadline_perception.engines.shaped_network import ShapedNetwork
 
 # Mean and standard deviation of pixel values, BGR (those of ImageNet in that order, so that its weights can be a
 # start).
@@ -20,36 +18,20 @@ PIXEL_MEAN = (103.53, 116.28, 123.675)
 PIXEL_DEVIATION = (57.375, 57.12, 58.395)
 
 
-class TorchNetwork(Network):
+class TorchNetwork(ShapedNetwork):
     """The part of `Network` that follows from a network's shape and weights."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> object:
-        """All that decides execution times, as JSON can hold it."""
 
     @abstractmethod
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """All weights as accuracy depends on them, always in the same order."""
 
     @property
-    def variant(self) -> list[str]:
-        """What execution times depend on beside the shape, and accuracy hardly, such as the precision."""
-        return []
-
-    @property
-    def network_hash(self) -> str:  # type: ignore[override]  # as `Network` allows
-        """Identifies the shape, on which execution times depend; weights of the same shape share it."""
-        return _digest([self.shape, self.variant] if self.variant else self.shape)
-
-    @property
     def weights_hash(self) -> str:  # type: ignore[override]  # as above
         """Identifies shape and weights, on which accuracy depends."""
-        digest = hashlib.sha256(_digest(self.shape).encode())
-        for name, tensor in self.named_weights():
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()[:16]
+        named = self.named_weights()
+        return self.hash_with(
+            (name, tensor.detach().cpu().contiguous().numpy()) for name, tensor in named
+        )
 
     def use_graphs(self) -> None:
         """See `Network`; each is captured as its segment first runs, see `CudaGraphs`."""
@@ -87,6 +69,8 @@ class TorchModule(TorchNetwork, nn.Module):
             persistent=False,
         )  # not of a tensor: on `meta`, that loads PyTorch's compiler
 
+    inference = staticmethod(torch.inference_mode)
+
     @property
     def device(self) -> str:  # type: ignore[override]  # as above
         """The processor that holds the weights, such as `cpu` or `cuda:0`."""
@@ -108,7 +92,3 @@ class TorchModule(TorchNetwork, nn.Module):
     def normalise(self, pixels: Tensor) -> Tensor:
         """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit standard deviation."""
         return (pixels - self.pixel_mean) * self.pixel_scale
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import numpy as np
-from torch import Tensor
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.engines.eager import Held
 from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.engines.torch_network import TorchModule
+from deadline_perception.engines.shaped_network import ShapedNetwork
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 
 
-class OwnDetector(TorchModule):
-    """A detector whose scores can be calibrated.
+class OwnDetector(ShapedNetwork):
+    """A detector whose scores can be calibrated. By itself it has no layers, for an engine that has its segments.
 
     Attributes:
         score_calibration: what makes its scores probabilities; None where nobody has fitted one.
+        layers: names of layers and of their parts, in the order in which weights are hashed.
+        module: loads the same detector with its layers.
+        inference: a context within which PyTorch, where it computes, keeps nothing for gradients.
     """
 
     result_type = Detections
     score_calibration: ScoreCalibration | None = None
+    device = 'cpu'
+    layers: str
+    module: Callable[[], OwnDetector]
+    inference: Callable[[], AbstractContextManager[object]] = nullcontext
+
+    def compute(self, segment: str, path: ExecutionPath, values: Any) -> Any:
+        """What a segment makes of tensors, by the layers, which are loaded when they are first asked for."""
+        module = self.module()
+        with module.inference():
+            return module.compute(segment, path, values)
+
+    def hashed_first(self, name: str) -> list[int]:
+        """Sorts names of weights as they are hashed.
+
+        Raises:
+            ValueError: it has no such layer.
+        """
+        order = self.layers.split()
+        return [int(part) if part.isdigit() else order.index(part) for part in name.split('.')]
 
     def input_size_on(self, path: ExecutionPath) -> tuple[int, int]:
         """Height and width in px that images are brought to on a path."""
@@ -37,9 +64,23 @@ class DetectorRun(SegmentRun):
         self._calibration = network.score_calibration
         self._engine = network.engine
         self._image = image_bgr
-        self._values: dict[str, tuple[Tensor, ...]] = {}
+        self._values: dict[str, Held] = {}
         self._detections = Detections.none()
         self._number = network.engine.begin_frame()
+
+    def compute(self, name: str, key: str) -> None:
+        """See `SegmentRun`.
+
+        Raises:
+            ValueError: the image is none, or the engine's buffers hold another frame by now.
+        """
+        self._engine.check_frame(self._number)
+        with self.network.inference():
+            self.compute_segment(name, key)
+
+    @abstractmethod
+    def compute_segment(self, name: str, key: str) -> None:
+        """Runs one segment by the engine; arguments as above."""
 
     def fork(self) -> DetectorRun:
         """See `SegmentRun`.

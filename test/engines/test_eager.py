@@ -16,7 +16,7 @@ class Watching(Eager):
         self.held.add(name)
         return super().hold(name, values)
 
-    def run(self, key, name, compute, inputs, *, is_selection=False):
+    def run(self, key, name, compute, inputs, *, is_selection=False, on_arrays=None):
         outputs = super().run(key, name, compute, inputs)
         if is_selection:
             self.selections.add(key.partition('@')[0])

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from deadline_perception.extras.training.box_fusion import intersection_over_union
 from deadline_perception.extras.training.targets import CROWD_SHARE, TargetObjects, share_inside
-from deadline_perception.networks.multi_path.dense.first_stage import lay_out_anchors
+from deadline_perception.networks.multi_path.dense.outline import anchor_levels
 
 _NEAREST = 9  # candidates of an object on each level
 
@@ -45,7 +44,7 @@ class DenseAnchors:
 
 def assign_anchors(size: tuple[int, int], objects: TargetObjects) -> DenseAnchors:
     """Assigns the anchors of an image of height and width `size` in px to its objects."""
-    levels = [level.numpy() for level in lay_out_anchors(size, torch.device('cpu'))]
+    levels = anchor_levels(size)
     anchors = np.concatenate(levels)
     crowd = np.zeros(0, np.int64)
     if len(objects.crowd):

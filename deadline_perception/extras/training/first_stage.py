@@ -23,8 +23,8 @@ from deadline_perception.extras.training.targets import (
 )
 from deadline_perception.extras.training.transfer import to_device
 from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path.dense.first_stage import DELTA_WEIGHTS
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
+from deadline_perception.networks.multi_path.dense.outline import DELTA_WEIGHTS
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 BOX_BETA = 1.0 / 9.0

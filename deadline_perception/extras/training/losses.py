@@ -17,6 +17,7 @@ from deadline_perception.extras.training.transfer import to_device
 from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path import heads as head_ops
 from deadline_perception.networks.multi_path import proposals as proposal_ops
+from deadline_perception.networks.multi_path.array_forms import HEAD_DELTA_WEIGHTS
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 REGIONS_PER_IMAGE = 128
@@ -196,7 +197,7 @@ def _draw_regions(
         wanted[: len(targets)] = box_ops.encode(
             torch.from_numpy(targets),
             torch.from_numpy(boxes[: len(targets)]),
-            head_ops.DELTA_WEIGHTS,
+            HEAD_DELTA_WEIGHTS,
         ).numpy()
         parts.append((boxes, wanted, np.full_like(labels, image), labels, ranks))
     boxes, wanted, images, labels, ranks = (np.concatenate(column) for column in zip(*parts))

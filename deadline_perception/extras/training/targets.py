@@ -18,8 +18,11 @@ from deadline_perception.extras.training.box_fusion import (
 )
 from deadline_perception.extras.training.transfer import to_device
 from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path import proposals as proposal_ops
 from deadline_perception.networks.multi_path.configuration import DetectorConfig
+from deadline_perception.networks.multi_path.outline import (
+    PROPOSAL_DELTA_WEIGHTS,
+    anchor_levels,
+)
 
 # Ren et al. 2015, section 3.1.2 and Girshick 2015, section 2.3, with more lenient positives for small objects.
 _ANCHOR_POSITIVE_IOU = 0.6
@@ -174,7 +177,7 @@ class AnchorSample:
 @cache
 def all_anchors(config: DetectorConfig, size: tuple[int, int]) -> np.ndarray:
     """All anchors `[A, 4]` of an image of height and width `size` in px, level after level."""
-    return torch.cat(proposal_ops.lay_out_anchors(config, size, torch.device('cpu'))).numpy()
+    return np.concatenate(anchor_levels(config, size))
 
 
 def choose_anchors(
@@ -186,7 +189,7 @@ def choose_anchors(
     deltas = box_ops.encode(
         torch.from_numpy(ground_truth.boxes[matched[positive]]),
         torch.from_numpy(anchors[positive]),
-        proposal_ops.DELTA_WEIGHTS,
+        PROPOSAL_DELTA_WEIGHTS,
     )
     return ImageAnchors(np.concatenate((positive, negative)), deltas.numpy())
 

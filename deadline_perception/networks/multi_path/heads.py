@@ -10,6 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.networks.multi_path import boxes as box_ops
+from deadline_perception.networks.multi_path.array_forms import (
+    BINS,
+    DETECTIONS_PER_IMAGE,
+    HEAD_DELTA_WEIGHTS,
+    HEAD_NMS_IOU,
+    SAMPLES,
+    SCORE_THRESHOLD,
+    level_table,
+)
 from deadline_perception.networks.multi_path.configuration import DetectorShape
 from deadline_perception.networks.multi_path.operators import (
     Layers,
@@ -17,16 +26,9 @@ from deadline_perception.networks.multi_path.operators import (
     SlicedLinear,
     sliced_norm,
 )
-from deadline_perception.networks.multi_path.proposals import STRIDES
+from deadline_perception.networks.multi_path.outline import STRIDES
 from deadline_perception.networks.multi_path.shape import HeadConfig
 from deadline_perception.networks.multi_path.suppression import nms
-
-BINS = 7
-_SAMPLES = 2
-DELTA_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
-_SCORE_THRESHOLD = 0.05
-_NMS_IOU = 0.5
-_DETECTIONS_PER_IMAGE = 100
 
 
 def region_features(
@@ -94,15 +96,15 @@ def features_of_rows(
     before = torch.minimum(at.long(), last)
     fraction = (at - before).masked_fill(before >= last, 0.0)
     positions = torch.stack((before, torch.minimum(before + 1, last)), -1).view(
-        regions, 2, BINS, 2 * _SAMPLES
+        regions, 2, BINS, 2 * SAMPLES
     )
     shares = torch.stack(((1 - fraction) * inside, fraction * inside), -1).view(
-        regions, 2, BINS, 2 * _SAMPLES
+        regions, 2, BINS, 2 * SAMPLES
     )
     row_starts = positions[:, 1] * size[:, 0, None, None] + base[:, None, None]
     indices = row_starts[:, :, None, :, None] + positions[:, 0, None, :, None, :]
     weights = shares[:, 1, :, None, :, None] * (
-        shares[:, 0, None, :, None, :] / (_SAMPLES * _SAMPLES)
+        shares[:, 0, None, :, None, :] / (SAMPLES * SAMPLES)
     )
     indices, weights = (part.reshape(regions * BINS * BINS, -1) for part in (indices, weights))
     bins = F.embedding_bag(indices, rows, mode='sum', per_sample_weights=weights.to(rows.dtype))
@@ -113,22 +115,13 @@ def features_of_rows(
 @torch.inference_mode(False)
 def _level_table(
     shapes: tuple[tuple[int, int, int], ...], strides: tuple[int, ...], device: torch.device
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of pyramid levels of these shapes: widths and heights `[levels, 2]`, first rows `[levels]`, scales `[levels, 1]`;
-    and where the samples lie along a region, `[14]` in parts of its side.
-
-    Kept, because copying numbers to a GPU makes it wait, and is not allowed while a CUDA graph is captured.
-    """
-    rows = torch.tensor(
-        [0] + [images * height * width for images, height, width in shapes[:-1]], device=device
+) -> tuple[Tensor, ...]:
+    """See `level_table`; sizes as integers. Kept, because copying numbers to a GPU makes it wait, and is not allowed while
+    a CUDA graph is captured."""
+    sizes, starts, *others = (
+        torch.from_numpy(part).to(device) for part in level_table(shapes, strides)
     )
-    steps = (torch.arange(BINS * _SAMPLES, device=device) + 0.5) / (BINS * _SAMPLES)
-    return (
-        torch.tensor([(width, height) for _, height, width in shapes], device=device),
-        rows.cumsum(0),
-        1.0 / torch.tensor(strides, dtype=torch.float32, device=device)[:, None],
-        steps,
-    )
+    return (sizes.long(), starts.long(), *others)
 
 
 class Head(nn.Module):
@@ -189,14 +182,14 @@ def decode_detections(
 def region_boxes(deltas: Tensor, regions: Tensor, input_size: tuple[int, int]) -> Tensor:
     """Boxes `[R, 4]` that a head found in regions, xyxy in px, cut to the image; arguments as in
     `decode_detections`."""
-    return box_ops.clip(box_ops.decode(deltas.float(), regions, DELTA_WEIGHTS), input_size)
+    return box_ops.clip(box_ops.decode(deltas.float(), regions, HEAD_DELTA_WEIGHTS), input_size)
 
 
 def suppressed(
     boxes: Tensor,
     scores: Tensor,
     input_size: tuple[int, int],
-    least_score: float = _SCORE_THRESHOLD,
+    least_score: float = SCORE_THRESHOLD,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Of boxes `[R, 4]` with scores `[R, classes]` those that are left, as `decode_detections` gives them."""
     # So that NaN is neither below the threshold nor without area: `Detections` refuses it, and no road looks empty.
@@ -206,5 +199,5 @@ def suppressed(
     apart = (labels * (2 * max(input_size))).to(boxes.dtype)[
         :, None
     ]  # boxes of two classes never overlap
-    kept = nms(boxes + apart, scores, _NMS_IOU)[:_DETECTIONS_PER_IMAGE]
+    kept = nms(boxes + apart, scores, HEAD_NMS_IOU)[:DETECTIONS_PER_IMAGE]
     return boxes[kept], scores[kept], labels[kept]

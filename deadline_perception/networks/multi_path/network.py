@@ -1,19 +1,15 @@
-"""The multi-path detector: its parts, what each of its segments computes, and one frame's way through them."""
+"""The multi-path detector: its layers, and what each of its segments computes with them."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.opencv import cv2
-from deadline_perception.engines.segment_run import check_image
-from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN
+from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN, TorchModule
 from deadline_perception.networks.multi_path.backbone import Backbone, Pyramid
 from deadline_perception.networks.multi_path.configuration import DetectorConfig, DetectorShape
 from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone
@@ -24,29 +20,22 @@ from deadline_perception.networks.multi_path.heads import (
     region_features,
 )
 from deadline_perception.networks.multi_path.operators import Switch
+from deadline_perception.networks.multi_path.outline import MultiPathOutline
 from deadline_perception.networks.multi_path.proposals import (
     STRIDES,
     DynamicProposals,
     RegionProposalNetwork,
     pyramid_levels,
 )
-from deadline_perception.networks.own_detector import DetectorRun, OwnDetector
 
 
-class MultiPathDetector(OwnDetector):
+class MultiPathDetector(TorchModule, MultiPathOutline):
     """Faster R-CNN with skip, switch, dynamic proposals, width and scale.
 
     Args:
         config: the shape.
         class_names: what the labels mean, at least one.
-
-    Attributes:
-        strides: of the pyramid's levels, in px.
-        pyramid_stages: numbers of the stages that the pyramid reads.
     """
-
-    strides: tuple[int, ...] = STRIDES
-    pyramid_stages: tuple[int, ...] = (1, 2, 3, 4)
 
     backbone: Backbone | DenseBackbone
     pyramid: nn.Module
@@ -55,17 +44,8 @@ class MultiPathDetector(OwnDetector):
 
     def __init__(self, config: DetectorShape, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
-        self.config = config
-        self.input_size = config.input_size
+        self.declare(config, class_names)
         self._build(config, len(class_names))
-        self.path_space = config.path_space
-        # The value that each segment makes: a skip operator goes on with its stage's features.
-        self.makes: dict[str, str] = {}
-        for segment in self.path_space.segments:
-            is_skip = segment.name.startswith('skip')
-            self.makes[segment.name] = (
-                next(reversed(self.makes.values())) if is_skip else segment.name
-            )
 
     def _build(self, config: DetectorShape, classes: int) -> None:
         assert isinstance(config, DetectorConfig)
@@ -78,11 +58,6 @@ class MultiPathDetector(OwnDetector):
     def head(self, setting: int) -> Head | None:
         """The subnet of a setting of the switch; None where regions are not examined."""
         return self.heads.subnets[setting]
-
-    @property
-    def shape(self) -> list[object]:
-        """See `TorchNetwork`."""
-        return [self.config.identity, len(self.class_names)]
 
     @property
     def variant(self) -> list[str]:
@@ -100,18 +75,6 @@ class MultiPathDetector(OwnDetector):
             parameter.data = parameter.data.half()
         self.train(self.training)  # drops what was laid out of the old weights
 
-    def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> np.ndarray:
-        """uint8 `[H, W, 3]` of any size -> uint8 `[1, h, w, 3]` of the path's input size.
-
-        Raises:
-            ValueError: another type or shape.
-        """
-        check_image(image_bgr)
-        height, width = self.input_size_on(path)
-        if image_bgr.shape[:2] != (height, width):
-            image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
-        return np.ascontiguousarray(image_bgr)[None]
-
     def _normalised(self, pixels: Tensor) -> Tensor:
         """As `normalise`, of one image uint8 `[1, 3, h, w]`, over whole rows of pixels: over three channels at a time
         it takes three times as long."""
@@ -128,22 +91,6 @@ class MultiPathDetector(OwnDetector):
             if segment.phase == 'conv' and self.path_space.key(number, path) is not None:
                 values[self.makes[segment.name]] = self.compute(segment.name, path, values)
         return list(values['pyramid'])
-
-    def reads(self, segment: str) -> tuple[str, ...]:
-        """The segments whose values `compute` takes for one after `pre`."""
-        if segment.startswith('stage'):
-            return ('pre',) if segment == 'stage1' else (f'stage{int(segment[5:]) - 1}',)
-        if segment.startswith('skip'):
-            return (self.makes[segment],)
-        if segment == 'pyramid':
-            return tuple(f'stage{stage}' for stage in self.pyramid_stages)
-        return {
-            'rpn': ('pyramid',),
-            'proposals': ('rpn',),
-            'regions': ('pyramid', 'proposals'),
-            'head': ('regions',),
-            'post': ('head', 'proposals'),
-        }[segment]
 
     def compute(
         self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]
@@ -197,10 +144,6 @@ class MultiPathDetector(OwnDetector):
             return head(values['regions'][0])
         return decode_detections(*values['head'], *values['proposals'], input_size=size)
 
-    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
-        """See `Network`; the path may change while the frame runs."""
-        return FrameRun(self, image_bgr, path)
-
 
 @cache
 @torch.inference_mode(False)
@@ -210,50 +153,3 @@ def _pixel_rows(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
         torch.tensor(PIXEL_MEAN, device=device).repeat(width),
         (1 / torch.tensor(PIXEL_DEVIATION, device=device)).repeat(width),
     )
-
-
-class FrameRun(DetectorRun):
-    """One frame of a multi-path detector; see `MultiPathDetector.start`."""
-
-    network: MultiPathDetector
-
-    @torch.inference_mode()
-    def compute(self, name: str, key: str) -> None:
-        """See `SegmentRun`.
-
-        Raises:
-            ValueError: the engine's buffers hold another frame by now.
-        """
-        network, engine = self.network, self._engine
-        engine.check_frame(self._number)
-        made = network.makes[name]
-        if name == 'pre':
-            self._values[made] = engine.hold(made, (network.preprocess(self._image, self.path),))
-            return
-        if name in ('regions', 'head') and network.head(int(self.path['head'])) is None:
-            self._values[made] = ()
-            return
-        inputs = {read: self._values[read] for read in network.reads(name)}
-        if name == 'regions':
-            inputs['pyramid'] = engine.joined(inputs['pyramid'])
-        values = engine.run(
-            key,
-            made if name != 'post' else '',
-            partial(network.compute, name, self.path),
-            inputs,
-            is_selection=name in ('proposals', 'post'),
-        )
-        if name == 'post':
-            self._detections = self._in_the_image(*engine.arrays(values))
-        else:
-            self._values[made] = values
-
-    def _in_the_image(
-        self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray
-    ) -> Detections:
-        (height, width), (own_height, own_width) = (
-            self._image.shape[:2],
-            self.network.input_size_on(self.path),
-        )
-        boxes = boxes * (2 * (width / own_width, height / own_height))  # x and y in turn
-        return self._calibrated(boxes, scores, labels)

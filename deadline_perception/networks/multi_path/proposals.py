@@ -13,12 +13,14 @@ from torch.nn import functional as F
 from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path.configuration import DetectorConfig
 from deadline_perception.networks.multi_path.operators import SlicedConv2d
+from deadline_perception.networks.multi_path.outline import (
+    MIN_SIDE_PX,
+    PROPOSAL_DELTA_WEIGHTS,
+    PROPOSAL_NMS_IOU,
+    STRIDES,
+    anchor_levels,
+)
 from deadline_perception.networks.multi_path.suppression import nms
-
-STRIDES = (4, 8, 16, 32)
-DELTA_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
-_NMS_IOU = 0.7
-_MIN_SIDE_PX = 2.0
 
 
 class RegionProposalNetwork(nn.Module):
@@ -51,11 +53,8 @@ class RegionProposalNetwork(nn.Module):
 def lay_out_anchors(
     config: DetectorConfig, size: tuple[int, int], device: torch.device
 ) -> tuple[Tensor, ...]:
-    """Anchors `[A, 4]` of each level, xyxy in px of an image of height and width `size`, multiples of 32."""
-    return tuple(
-        box_ops.anchors(size, stride, sizes, config.anchor_ratios).to(device)
-        for stride, sizes in zip(STRIDES, config.anchor_sizes_px)
-    )
+    """See `anchor_levels`."""
+    return tuple(torch.from_numpy(level).to(device) for level in anchor_levels(config, size))
 
 
 class DynamicProposals:
@@ -85,7 +84,7 @@ class DynamicProposals:
         """
         boxes, scores = (part[0] for part in self._candidates(logits, deltas, proposals, size))
         boxes = boxes * (scores > -torch.inf)[:, None]
-        kept = nms(boxes, scores, _NMS_IOU)
+        kept = nms(boxes, scores, PROPOSAL_NMS_IOU)
         none = kept.new_full((proposals,), len(boxes))
         return torch.cat((boxes, boxes.new_zeros((1, 4))))[
             torch.cat((kept, none))[:proposals].view(proposals)
@@ -105,7 +104,7 @@ class DynamicProposals:
         boxes, scores = self._candidates(logits, deltas, proposals, size)
         images = torch.arange(len(boxes), device=boxes.device).repeat_interleave(boxes.shape[1])
         boxes, scores = boxes.flatten(0, 1), scores.flatten()
-        kept = batched_nms(boxes, scores, images, _NMS_IOU)
+        kept = batched_nms(boxes, scores, images, PROPOSAL_NMS_IOU)
         found = torch.cat((boxes, scores[:, None], images[:, None]), 1)[kept].cpu().numpy()
         found = found[found[:, 4] > -np.inf]
         return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
@@ -128,10 +127,10 @@ class DynamicProposals:
             origins.append(anchors[level][indices])
         # Decoded together: on few boxes each operation costs its call.
         found, at = torch.cat(chosen, 1).float().flatten(0, 1), torch.cat(origins, 1).flatten(0, 1)
-        flat = box_ops.decode(found, at, DELTA_WEIGHTS)
+        flat = box_ops.decode(found, at, PROPOSAL_DELTA_WEIGHTS)
         boxes = box_ops.clip(flat, size).view(len(logits[0]), -1, 4)
         sides = boxes[..., 2:] - boxes[..., :2]
-        return boxes, torch.cat(scores, 1).masked_fill(~(sides >= _MIN_SIDE_PX).all(-1), -torch.inf)
+        return boxes, torch.cat(scores, 1).masked_fill(~(sides >= MIN_SIDE_PX).all(-1), -torch.inf)
 
 
 def pyramid_levels(boxes: Tensor, levels: int, finest: int = STRIDES[0]) -> Tensor:

@@ -5,14 +5,6 @@ from torchvision.models.detection._utils import BoxCoder
 from deadline_perception.networks.multi_path import boxes as box_ops
 
 
-def test_anchors_are_centred_with_the_asked_shape():
-    anchors = box_ops.anchors((16, 32), 8, (4.0, 8.0), (1.0, 4.0))
-    assert anchors.shape == (2 * 4 * 4, 4)
-    assert anchors[0].tolist() == [2.0, 2.0, 6.0, 6.0]
-    assert anchors[1].tolist() == [3.0, 0.0, 5.0, 8.0]  # ratio 4: 2 px wide, 8 px high
-    assert anchors[4].tolist() == [10.0, 2.0, 14.0, 6.0]
-
-
 @pytest.mark.parametrize('weights', [(10.0, 10.0, 5.0, 5.0), (1.0, 1.0, 1.0, 1.0)])
 def test_boxes_are_written_as_torchvision_writes_them(weights):
     torch.manual_seed(0)

@@ -11,11 +11,9 @@ from deadline_perception.networks.multi_path.dense.configuration import (
     PYRAMID_STAGES,
     STAGE_CHANNELS,
 )
-from deadline_perception.networks.multi_path.dense.first_stage import (
-    DenseProposals,
-    lay_out_anchors,
-)
+from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
+from deadline_perception.networks.multi_path.dense.outline import all_anchors, anchor_levels
 from deadline_perception.networks.multi_path.shape import HeadConfig
 
 SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))
@@ -109,19 +107,19 @@ def test_gradients_in_bfloat16_of_levels_one_position_wide_are_those_in_float32(
 
 
 def test_anchors_are_centred_on_whole_strides():
-    finest = lay_out_anchors((96, 160), torch.device('cpu'))[0]
+    finest = torch.from_numpy(anchor_levels((96, 160))[0])
     assert len(finest) == 12 * 20 * 3
     half = 64 / 2 / 0.5**0.5
     torch.testing.assert_close(finest[0], torch.tensor([-half, -half / 2, half, half / 2]))
     torch.testing.assert_close(
         finest[4], torch.tensor([-24.0, -32.0, 40.0, 32.0])
     )  # one stride on, square
-    coarsest = lay_out_anchors((96, 160), torch.device('cpu'))[-1]
+    coarsest = anchor_levels((96, 160))[-1]
     assert len(coarsest) == 1 * 2 * 3  # sides are rounded up
 
 
 def test_proposals_are_the_best_boxes_without_repetition():
-    anchors = torch.cat(lay_out_anchors((96, 160), torch.device('cpu')))
+    anchors = torch.from_numpy(all_anchors((96, 160)))
     scores = torch.full((1, len(anchors), 2), 1e-4)
     at = 3 * (5 * 20 + 8) + 1  # the square anchor of position (5, 8) of the finest level
     scores[0, at] = torch.tensor([0.2, 0.9])

@@ -3,8 +3,9 @@ import torch
 from torchvision.ops import batched_nms, roi_align
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.networks.multi_path.heads import BINS, decode_detections, region_features
-from deadline_perception.networks.multi_path.proposals import STRIDES
+from deadline_perception.networks.multi_path.array_forms import BINS
+from deadline_perception.networks.multi_path.heads import decode_detections, region_features
+from deadline_perception.networks.multi_path.outline import STRIDES
 
 
 def _levels(channels=6):

@@ -4,10 +4,8 @@ from made_up_detector import TINY
 from torchvision.ops import nms
 
 from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path.proposals import (
-    DELTA_WEIGHTS,
-    lay_out_anchors,
-)
+from deadline_perception.networks.multi_path.outline import PROPOSAL_DELTA_WEIGHTS
+from deadline_perception.networks.multi_path.proposals import lay_out_anchors
 
 SIZE = (64, 96)
 ANCHORS = lay_out_anchors(TINY, SIZE, torch.device('cpu'))
@@ -38,7 +36,7 @@ def test_proposals_equal_a_plain_selection(tiny_network):
     tiny_network.select_proposals.candidates = 10**6
     kept = tiny_network.select_proposals(logits, deltas, 10**6, SIZE)
     boxes = box_ops.clip(
-        box_ops.decode(torch.cat(deltas, 1)[0], torch.cat(ANCHORS), DELTA_WEIGHTS), SIZE
+        box_ops.decode(torch.cat(deltas, 1)[0], torch.cat(ANCHORS), PROPOSAL_DELTA_WEIGHTS), SIZE
     )
     scores = torch.cat(logits, 1)[0]
     large = ((boxes[:, 2:] - boxes[:, :2]) >= 2.0).all(1)

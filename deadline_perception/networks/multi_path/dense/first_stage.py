@@ -14,15 +14,17 @@ from torch.nn import functional as F
 
 from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path.dense.configuration import STRIDES, DenseConfig
+from deadline_perception.networks.multi_path.dense.outline import (
+    ANCHOR_RATIOS,
+    CANDIDATES,
+    DELTA_WEIGHTS,
+    NMS_IOU,
+    all_anchors,
+)
 from deadline_perception.networks.multi_path.operators import Layers, SlicedConv2d, SlicedFrozenNorm
 from deadline_perception.networks.multi_path.suppression import nms
 
-DELTA_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
-ANCHOR_RATIOS = (0.5, 1.0, 2.0)
-_ANCHOR_STRIDES = 8  # an anchor's side in strides of its level
 _LAYERS = 4
-_NMS_IOU = 0.75  # between boxes of any class; the last suppression is class by class
-_CANDIDATES = 4  # of the first suppression, to each box that it shall leave
 
 
 class Tower(nn.Module):
@@ -90,23 +92,9 @@ class FirstStage(nn.Module):
 
 @cache
 @torch.inference_mode(False)
-def lay_out_anchors(size: tuple[int, int], device: torch.device) -> tuple[Tensor, ...]:
-    """Anchors `[A, 4]` of each level, xyxy in px of an image of height and width `size`; centred on whole strides."""
-    levels = []
-    for stride in STRIDES:
-        height, width = (-(-side // stride) * stride for side in size)
-        anchors = box_ops.anchors(
-            (height, width), stride, (float(_ANCHOR_STRIDES * stride),), ANCHOR_RATIOS
-        )
-        levels.append((anchors - stride / 2).to(device))
-    return tuple(levels)
-
-
-@cache
-@torch.inference_mode(False)
-def all_anchors(size: tuple[int, int], device: torch.device) -> Tensor:
-    """The same `[A, 4]`, level after level."""
-    return torch.cat(lay_out_anchors(size, device))
+def anchors_on(size: tuple[int, int], device: torch.device) -> Tensor:
+    """See `all_anchors`."""
+    return torch.from_numpy(all_anchors(size)).to(device)
 
 
 class DenseProposals:
@@ -125,7 +113,7 @@ class DenseProposals:
             size: height and width of the image in px.
         """
         best, boxes, chosen = self._candidates(logits, centred, deltas, proposals, size)
-        kept = nms(boxes[0], best[0], _NMS_IOU)
+        kept = nms(boxes[0], best[0], NMS_IOU)
         none = kept.new_full((proposals,), best.shape[1])
         places = torch.cat((kept, none))[:proposals].view(proposals)
         scores = logits[0][chosen[0]].sigmoid() * centred[0][chosen[0]].sigmoid()[:, None]
@@ -141,7 +129,7 @@ class DenseProposals:
 
         best, boxes, _ = self._candidates(logits, centred, deltas, proposals, size)
         return [
-            of_image[suppress(of_image, score, _NMS_IOU)[:proposals]].cpu().numpy()
+            of_image[suppress(of_image, score, NMS_IOU)[:proposals]].cpu().numpy()
             for of_image, score in zip(boxes, best)
         ]
 
@@ -150,8 +138,8 @@ class DenseProposals:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Of the best anchors of each image the scores `[N, K]`, boxes `[N, K, 4]` and places `[N, K]`."""
         best = (logits.amax(2).sigmoid() * centred.sigmoid()).float()
-        top, chosen = best.topk(min(_CANDIDATES * proposals, best.shape[1]))
-        anchors = all_anchors(size, best.device)[chosen]
+        top, chosen = best.topk(min(CANDIDATES * proposals, best.shape[1]))
+        anchors = anchors_on(size, best.device)[chosen]
         found = deltas.gather(1, chosen[..., None].expand(-1, -1, 4)).float()
         boxes = box_ops.clip(
             box_ops.decode(found.flatten(0, 1), anchors.flatten(0, 1), DELTA_WEIGHTS), size

@@ -7,26 +7,20 @@ from torch import Tensor
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.networks.multi_path.configuration import DetectorShape
 from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone, DensePyramid
-from deadline_perception.networks.multi_path.dense.configuration import (
-    PYRAMID_STAGES,
-    STRIDES,
-    DenseConfig,
-)
+from deadline_perception.networks.multi_path.dense.configuration import DenseConfig
 from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals, FirstStage
+from deadline_perception.networks.multi_path.dense.outline import DenseOutline
 from deadline_perception.networks.multi_path.heads import Head, region_boxes, suppressed
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import Switch
 
 
-class DenseDetector(MultiPathDetector):
+class DenseDetector(DenseOutline, MultiPathDetector):
     """MobileNetV2 with skip and width, a first stage that knows classes, dynamic proposals, and a switch of heads.
 
     Head 0 takes the first stage's answer as it is; the others examine the region of each box. A score is then the
     geometric mean of both stages', as in probabilistic two-stage detection (Zhou et al. 2021).
     """
-
-    strides = STRIDES
-    pyramid_stages = PYRAMID_STAGES
 
     backbone: DenseBackbone
     pyramid: DensePyramid
