@@ -25,6 +25,7 @@ UNKNOWN = 'unknown'
 # Threads per network operation where nobody says otherwise. The second one helps where its core is free and takes
 # nothing where it is not (measured: benchmarks/threads.py of commit 68d0af47).
 DEFAULT_THREADS = 2
+_asked: dict[str, int] = {}  # threads, of this process
 
 
 class DeviceNotFound(DeadlinePerceptionError):
@@ -119,7 +120,8 @@ def missing_environment(threads: int, environment: Mapping[str, str] = os.enviro
 
 
 def use_threads(threads: int) -> None:
-    """Spreads every operation of PyTorch in this process over so many threads, those of OpenCV over none. Loads both.
+    """Spreads every operation of PyTorch in this process over so many threads, those of OpenCV over none. PyTorch is not
+    loaded for it: see `spread_torch`.
 
     OpenCV's own threads, which it starts before any is named, would stay at normal priority: what one of them had started
     would wait for other programs.
@@ -129,12 +131,18 @@ def use_threads(threads: int) -> None:
     """
     if threads < 1:
         raise ValueError(f'threads is {threads}, expected at least 1')
-    import torch
-
     from deadline_perception.core.opencv import cv2
 
-    torch.set_num_threads(threads)
+    _asked['threads'] = threads
+    spread_torch()
     cv2.setNumThreads(1)
+
+
+def spread_torch() -> None:
+    """Has PyTorch use the threads that `use_threads` was asked for, if it is loaded; for who has just loaded it."""
+    torch = sys.modules.get('torch')
+    if torch is not None and _asked:
+        torch.set_num_threads(_asked['threads'])
 
 
 def read_device_facts(
@@ -248,6 +256,8 @@ def _processor_name(root: Path) -> str:
 def _threads(cores: int, environment: Mapping[str, str]) -> int:
     if 'torch' in sys.modules:
         return sys.modules['torch'].get_num_threads()
+    if _asked:
+        return _asked['threads']
     wanted = environment.get('OMP_NUM_THREADS', '').split(',')[0]
     return int(wanted) if wanted.isdigit() and int(wanted) > 0 else cores
 

@@ -11,15 +11,14 @@ import math
 import pickle
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, TypeVar
 
-import torch
+import numpy as np
+import safetensors.numpy
 from msgspec import Meta
 from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
 
 from deadline_perception.core.decoding import decode
 from deadline_perception.core.errors import printable
@@ -31,6 +30,9 @@ from deadline_perception.core.untrusted_file import (
     parse_json,
     read_bytes,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_BYTES = (
     2**32
@@ -50,6 +52,9 @@ _SAFE_TORCH = (
     10,
 )  # before it, weights alone could run code or damage memory (CVE-2025-32434, CVE-2026-24747)
 _VALUES_PER_BYTE = 8  # of a file's tensors, which may share memory
+
+
+Values = TypeVar('Values')
 
 
 class TensorFacts(TypedDict):
@@ -107,6 +112,19 @@ def read_tensors(file: Path, header: TensorHeader | None = None) -> dict[str, Te
         OSError: the file cannot be read.
         FileRefused: it is no safetensors file, or has another header than before.
     """
+    import safetensors.torch
+
+    return _read(file, header, safetensors.torch.load)
+
+
+def read_arrays(file: Path, header: TensorHeader | None = None) -> dict[str, np.ndarray]:
+    """The same as arrays, of types that NumPy has; arguments and what it raises as above. Needs no torch."""
+    return _read(file, header, safetensors.numpy.load)
+
+
+def _read(
+    file: Path, header: TensorHeader | None, load: Callable[[bytes], dict[str, Values]]
+) -> dict[str, Values]:
     header = read_header(file) if header is None else header
     values = sum(math.prod(row['shape']) for row in header.tensors.values())
     content = read_bytes(file, min(MOST_BYTES, 8 + len(header.raw) + 8 * values))
@@ -114,7 +132,7 @@ def read_tensors(file: Path, header: TensorHeader | None = None) -> dict[str, Te
         raise FileRefused('it was replaced while it was read')
     try:
         return load(content)
-    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+    except (SafetensorError, KeyError, ValueError, RuntimeError, TypeError) as error:
         raise FileRefused(printable(error, 200)) from error
 
 
@@ -126,6 +144,8 @@ def read_state_dict(file: Path) -> dict[str, Tensor]:
         OSError: the file cannot be read.
         FileRefused: it holds something else.
     """
+    import torch
+
     file = Path(file)
     content = (
         read_tensors(file)
@@ -138,7 +158,11 @@ def read_state_dict(file: Path) -> dict[str, Tensor]:
     if not isinstance(content, Mapping) or not content:
         raise FileRefused(f'it holds {type(content).__name__}, expected weights by name')
     for name, value in content.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor) or len(name) > _MOST_NAME:
+        if (
+            not isinstance(name, str)
+            or not isinstance(value, torch.Tensor)
+            or len(name) > _MOST_NAME
+        ):
             raise FileRefused(
                 f'it holds {type(value).__name__} under {printable(repr(name), 60)}, expected weights by '
                 f'name'
@@ -160,12 +184,16 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     Raises:
         OSError: it cannot be written; the file before, if any, stays.
     """
+    from safetensors.torch import save
+
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     replace_file(file, save(plain, dict(metadata)))
 
 
 def _unpickled(content: bytes) -> object:
     """What `torch.save` wrote, as far as it is tensors, numbers, texts and containers of them."""
+    import torch
+
     version = tuple(int(part) for part in torch.__version__.split('.')[:2])
     if version < _SAFE_TORCH:
         raise FileRefused(

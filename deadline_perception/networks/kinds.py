@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from deadline_perception.core.device import spread_torch
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.engines.tensor_file import read_arrays
+from deadline_perception.networks.own_detector import OwnDetector
+from deadline_perception.networks.weights_file import read_calibration, read_header, read_metadata
 
 EXPORT_SUFFIXES = ('.onnx', '.xml', '.tflite')
 SET_SUFFIXES = ('.yaml', '.yml')
@@ -20,6 +29,11 @@ LOADERS = {
     ELASTIC: f'{_EXTRAS}.elastic.checkpoint:load_elastic',
     EXPORT: f'{_EXTRAS}.external_models.model_set.exported_model:load_exported',
     SET: f'{_EXTRAS}.external_models.model_set.set_file:load_set',
+}
+# Of the same kinds, without layers.
+OUTLINES = {
+    MULTI_PATH: 'deadline_perception.networks.multi_path.dense.outline:outline_of',
+    'yolox': 'deadline_perception.networks.yolox.outline:outline_of',
 }
 
 
@@ -46,5 +60,40 @@ def load_kind(kind: str, file: Path, *options: str | Sequence[str]) -> Network:
     Raises:
         DeadlinePerceptionError: it cannot be used.
     """
-    module, _, function = LOADERS[kind].partition(':')
-    return getattr(importlib.import_module(module), function)(file, *options)
+    network = _named(LOADERS[kind])(file, *options)
+    spread_torch()
+    return network
+
+
+def stored_detector(weights: Path) -> OwnDetector | None:
+    """The detector of a weights file, without layers until it computes a segment; None where only who makes them can say
+    what is in the file.
+
+    Raises:
+        CheckpointError: the file is missing or no safetensors file.
+    """
+    header = read_header(weights)
+    metadata, kind = header.metadata, weights_kind(header.metadata)
+    of_kind = metadata.get('kind', MULTI_PATH)
+    if kind != of_kind or kind not in OUTLINES:
+        return None
+    try:
+        class_names = read_metadata(weights)[1]
+        network: OwnDetector = _named(OUTLINES[kind])(metadata['config'], class_names)
+        network.score_calibration = read_calibration(weights, metadata, len(class_names))
+        arrays = read_arrays(weights, header)
+        named = [(name, arrays[name]) for name in sorted(arrays, key=network.hashed_first)]
+    except (ValueError, DeadlinePerceptionError):
+        return None
+    if metadata.get('network_hash') != network.network_hash or any(
+        values.dtype != np.float16 for _, values in named
+    ):
+        return None
+    network.weights_hash = network.hash_with(named)
+    network.module = cache(partial(load_kind, kind, weights))  # type: ignore[arg-type]
+    return network
+
+
+def _named(place: str) -> Callable[..., Any]:
+    module, _, function = place.partition(':')
+    return getattr(importlib.import_module(module), function)

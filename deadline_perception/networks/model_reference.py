@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.device import read_device_facts, spread_torch
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.engines.choice import choose_engine
@@ -22,8 +22,10 @@ from deadline_perception.networks.kinds import (
     SET,
     SET_SUFFIXES,
     load_kind,
+    stored_detector,
     weights_kind,
 )
+from deadline_perception.networks.weights_file import read_header
 
 _TORCH_SUFFIXES = ('.pth', '.pt', '.safetensors', '.bin', '.ckpt')
 
@@ -155,17 +157,31 @@ def load_network(
     ).is_file()  # whose path reads like a callable's name
     if reference.kind is ModelKind.CALLABLE and not is_shipped:
         network = reference.find()(device)
+        spread_torch()
         if not isinstance(network, Network):
             raise ModelNotFound(f'{model} gives {type(network).__name__}, expected a Network')
         return network, Path(str(model))
     weights = find_weights(
         model if reference.kind is ModelKind.TORCHVISION else reference.file, models_folder
     )
-    network = load_weights(weights, device)
-    use_engine(network, engine, device, weights)
+    network = _prepared(weights, device, engine)
+    if network is None:
+        network = load_weights(weights, device)
+        use_engine(network, engine, device, weights)
     if not reference.detail:
         return network, weights
     return FixedPathNetwork(network, network.path_space.parse(reference.detail)), weights
+
+
+def _prepared(weights: Path, device: str, engine: str) -> Network | None:
+    """The network of a file whose segments were prepared, which needs no PyTorch; None where they were not."""
+    if device != 'cpu' or engine not in ('auto', 'openvino'):
+        return None
+    network = stored_detector(weights)
+    if network is None:
+        return None
+    network.engine = choose_engine('auto', network, read_device_facts(device), str(weights))
+    return None if network.engine.keys is None else network
 
 
 def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Network:
@@ -184,8 +200,6 @@ def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Ne
     """
     if is_set(weights):
         return load_kind(SET, Path(weights), device, engine)
-    from deadline_perception.networks.multi_path.checkpoint import read_header  # loads torch
-
     return load_kind(weights_kind(read_header(Path(weights)).metadata), weights, device)
 
 

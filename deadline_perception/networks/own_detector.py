@@ -23,7 +23,7 @@ class OwnDetector(ShapedNetwork):
 
     Attributes:
         score_calibration: what makes its scores probabilities; None where nobody has fitted one.
-        layers: names of layers and of their parts, in the order in which weights are hashed.
+        layers: names of layers and of their parts, as far as their order decides that in which weights are hashed.
         module: loads the same detector with its layers.
         inference: a context within which PyTorch, where it computes, keeps nothing for gradients.
     """
@@ -42,13 +42,11 @@ class OwnDetector(ShapedNetwork):
             return module.compute(segment, path, values)
 
     def hashed_first(self, name: str) -> list[int]:
-        """Sorts names of weights as they are hashed.
-
-        Raises:
-            ValueError: it has no such layer.
-        """
-        order = self.layers.split()
-        return [int(part) if part.isdigit() else order.index(part) for part in name.split('.')]
+        """Sorts names of weights as they are hashed."""
+        known = f' {self.layers} '
+        return [
+            int(part) if part.isdigit() else known.find(f' {part} ') for part in name.split('.')
+        ]
 
     def input_size_on(self, path: ExecutionPath) -> tuple[int, int]:
         """Height and width in px that images are brought to on a path."""

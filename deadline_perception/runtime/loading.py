@@ -410,12 +410,11 @@ def prepared_paths(network: Network) -> Sequence[ExecutionPath] | None:
 
 def _segments_are_missing(options: NetworkOptions, network: Network, weights: Path) -> bool:
     """Return whether the engine wants prepared segments that are missing, and preparing takes about a minute."""
-    from deadline_perception.engines.segment_models import SUFFIX
+    if options.engine != 'auto' or type(network.engine) is not Eager or not network.engine.notice:
+        return False
+    from deadline_perception.engines.segment_models import SUFFIX  # loads torch
 
-    is_eager = (
-        options.engine == 'auto' and type(network.engine) is Eager and bool(network.engine.notice)
-    )
-    return is_eager and (weights.with_suffix(SUFFIX).is_file() or not network.quantises)
+    return weights.with_suffix(SUFFIX).is_file() or not network.quantises
 
 
 def warm_up(

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from deadline_perception.core.untrusted_file import FileRefused, parse_json
-from deadline_perception.networks.multi_path.checkpoint import read_recipe
+from deadline_perception.networks.weights_file import read_recipe
 
 
 def recipe_text(args: argparse.Namespace, data: str, step: int) -> str:

@@ -23,7 +23,6 @@ from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.networks.multi_path.checkpoint import (
     build_detector,
     load_detector,
-    read_recipe,
     save_detector,
 )
 from deadline_perception.networks.multi_path.configuration import (
@@ -32,6 +31,7 @@ from deadline_perception.networks.multi_path.configuration import (
     find_configuration,
     save_configuration,
 )
+from deadline_perception.networks.weights_file import read_recipe
 from deadline_perception.tools import train
 from deadline_perception.tools.command_line import main
 

@@ -10,7 +10,7 @@ from annotated_images import write_coco
 from measurable_network import run_command
 
 from deadline_perception.extras.several_networks.classifier.checkpoint import load_classifier
-from deadline_perception.networks.multi_path.checkpoint import read_recipe
+from deadline_perception.networks.weights_file import read_recipe
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools import crop_evaluation, train_classifier

@@ -15,12 +15,11 @@ from deadline_perception.extras.elastic.elastic import structure
 from deadline_perception.extras.elastic.network import ElasticNetwork
 from deadline_perception.extras.elastic.source import source_in_file
 from deadline_perception.networks.multi_path.checkpoint import (
-    CheckpointError,
     check_shapes,
     finite_tensors,
     first_not_finite,
-    read_header,
 )
+from deadline_perception.networks.weights_file import CheckpointError, read_header
 
 FORMAT = 1
 _MOST_SETTINGS = 64

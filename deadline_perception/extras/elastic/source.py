@@ -21,11 +21,8 @@ from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.untrusted_file import CALLABLES, FileRefused, may_call
 from deadline_perception.engines.tensor_file import read_state_dict
-from deadline_perception.networks.multi_path.checkpoint import (
-    MOST_CLASSES,
-    WithoutMemory,
-    is_class_name,
-)
+from deadline_perception.networks.multi_path.checkpoint import WithoutMemory
+from deadline_perception.networks.weights_file import MOST_CLASSES, is_class_name
 
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _CLASSIFIER_SIZE = (224, 224)

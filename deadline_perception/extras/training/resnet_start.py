@@ -13,13 +13,14 @@ from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.tensor_file import read_state_dict
 from deadline_perception.extras.training.weights_start import WeightsStart
 from deadline_perception.networks.multi_path.backbone import Backbone
-from deadline_perception.networks.multi_path.checkpoint import CheckpointError, check_finite
+from deadline_perception.networks.multi_path.checkpoint import check_finite
 from deadline_perception.networks.multi_path.operators import (
     SlicedConv2d,
     SlicedFrozenNorm,
     SlicedGroupNorm,
     SlicedNorm,
 )
+from deadline_perception.networks.weights_file import CheckpointError
 
 _BATCH_NORM_EPS = 1e-5  # torchvision's default
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadline_perception.core.device import check_device
-from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.untrusted_file import FileRefused, parse_json
 from deadline_perception.engines import tensor_file
 from deadline_perception.engines.tensor_file import TensorHeader, write_tensors
@@ -27,15 +26,15 @@ from deadline_perception.networks.multi_path.configuration import (
 from deadline_perception.networks.multi_path.dense.configuration import DenseConfig
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
-from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+from deadline_perception.networks.weights_file import (
+    CheckpointError,
+    read_calibration,
+    read_header,
+    read_metadata,
+)
 
-MOST_CLASSES, LONGEST_NAME = 10_000, 200  # of the classes that a file names
 _MOST_WEIGHTS = 2**28  # three times those of the multi-path paper's network
 _TYPES = ('F16', 'BF16', 'F32')
-
-
-class CheckpointError(DeadlinePerceptionError):
-    """Weights that are missing, damaged, or made for another network."""
 
 
 def build_detector(
@@ -115,6 +114,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
         DeviceNotFound: the device is not there.
         ValueError: no kind of device has that name.
     """
+    check_device(device)
     weights = Path(weights)
     metadata, class_names = read_metadata(weights)
     if metadata.get('kind'):
@@ -125,16 +125,9 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     with WithoutMemory():
         network = detector_of(config, class_names)
     tensors = read_weights(weights, network)
-    detector = build_detector(config, class_names, device=device)
-    detector.load_state_dict(tensors)
-    if metadata.get('score_calibration'):
-        try:
-            detector.score_calibration = ScoreCalibration.from_json(
-                metadata['score_calibration'], len(class_names)
-            )
-        except ValueError as error:
-            raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
-    return detector
+    network.load_state_dict(tensors, assign=True)
+    network.score_calibration = read_calibration(weights, metadata, len(class_names))
+    return network.to(device).to(memory_format=torch.channels_last).eval()
 
 
 class WithoutMemory(TorchFunctionMode):
@@ -155,21 +148,6 @@ class WithoutMemory(TorchFunctionMode):
         if function in (Tensor.normal_, nn.init.normal_):  # would load PyTorch's compiler (170 MB)
             return args[0] if args else kwargs['tensor']
         return function(*args, **kwargs)
-
-
-def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What a file says of its network, and its class names.
-
-    Raises:
-        CheckpointError: the file is missing, truncated, no safetensors file, or says nothing of a network.
-    """
-    metadata = read_header(weights)[0]
-    if 'config' not in metadata or 'class_names' not in metadata:
-        raise CheckpointError(
-            f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
-            f'expected config and class_names'
-        )
-    return metadata, _class_names(metadata['class_names'], weights)
 
 
 def read_weights(weights: Path, network: TorchModule) -> dict[str, Tensor]:
@@ -239,31 +217,6 @@ def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     )
 
 
-def read_recipe(weights: Path) -> str | None:
-    """How the weights of a file say that they came about, None where they do not.
-
-    Raises:
-        CheckpointError: the file cannot be read.
-    """
-    return read_header(Path(weights))[0].get('recipe')
-
-
-def read_header(weights: Path) -> TensorHeader:
-    """What a safetensors file says of itself; reads no tensor.
-
-    Raises:
-        CheckpointError: the file is missing or no safetensors file.
-    """
-    try:
-        return tensor_file.read_header(weights)
-    except FileNotFoundError:
-        raise CheckpointError(f'weights file {weights} does not exist') from None
-    except (OSError, FileRefused) as error:
-        raise CheckpointError(
-            f'weights file {weights} cannot be read as safetensors: {error}'
-        ) from error
-
-
 def check_shapes(header: TensorHeader, network: nn.Module, weights: Path, owner: str) -> None:
     """Makes sure that a file holds exactly the tensors of a network, which `owner` describes.
 
@@ -292,25 +245,3 @@ def _configuration(text: str, weights: Path) -> DetectorShape:
             f'weights file {weights} has configuration {text[:40]!r}, expected one of '
             f'{", ".join(CONFIGURATIONS)} or a whole one: {error}'
         ) from error
-
-
-def _class_names(text: str, weights: Path) -> tuple[str, ...]:
-    try:
-        names = parse_json(text)
-    except FileRefused:
-        names = None
-    if (
-        not isinstance(names, list)
-        or not 0 < len(names) <= MOST_CLASSES
-        or not all(map(is_class_name, names))
-    ):
-        raise CheckpointError(
-            f'weights file {weights} has class names {reprlib.repr(text)}, expected a JSON list of '
-            f'1 to {MOST_CLASSES} names'
-        )
-    return tuple(names)
-
-
-def is_class_name(name: object) -> bool:
-    """Whether a value of a file can be the name of a class."""
-    return isinstance(name, str) and len(name) <= LONGEST_NAME and name.isprintable()

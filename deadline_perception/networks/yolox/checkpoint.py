@@ -12,13 +12,15 @@ from deadline_perception.core.decoding import decode
 from deadline_perception.core.device import check_device
 from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.networks.multi_path.checkpoint import (
-    CheckpointError,
     WithoutMemory,
-    read_metadata,
     read_weights,
     write_weights,
 )
-from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+from deadline_perception.networks.weights_file import (
+    CheckpointError,
+    read_calibration,
+    read_metadata,
+)
 from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.network import YoloxDetector
 
@@ -70,15 +72,9 @@ def load_yolox(weights: Path, device: str = 'cpu') -> YoloxDetector:
         config = decode(parse_json(metadata['config']), YoloxConfig, 'configuration')
         with WithoutMemory():
             network = YoloxDetector(config, class_names)
-        calibration = None
-        if metadata.get('score_calibration'):
-            calibration = ScoreCalibration.from_json(
-                metadata['score_calibration'], len(class_names)
-            )
     except ValueError as error:
         raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
     tensors = read_weights(weights, network)
-    network = build_yolox(config, class_names, device=device)
-    network.load_state_dict(tensors)
-    network.score_calibration = calibration
-    return network
+    network.load_state_dict(tensors, assign=True)
+    network.score_calibration = read_calibration(weights, metadata, len(class_names))
+    return network.to(device).to(memory_format=torch.channels_last).eval()

@@ -9,9 +9,11 @@ from itertools import accumulate
 
 import numpy as np
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.opencv import cv2
+from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.engines.eager import ArrayCompute, Arrays
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import array_forms as forms
@@ -157,3 +159,14 @@ class YoloxRun(DetectorRun):
         inside = ~(boxes[:, 2:] <= boxes[:, :2]).any(1)
         boxes, scores, labels = boxes[inside], scores[inside], labels[inside]
         return self._calibrated(boxes, scores, labels)
+
+
+def outline_of(config: str, class_names: tuple[str, ...]) -> YoloxOutline:
+    """The detector of a configuration, as JSON, without layers.
+
+    Raises:
+        ValueError: it is no configuration, or not of so many classes.
+    """
+    outline = YoloxOutline()
+    outline.declare(decode(parse_json(config), YoloxConfig, 'configuration'), class_names)
+    return outline

@@ -21,7 +21,7 @@ from deadline_perception.extras.elastic.elastic import elastic
 from deadline_perception.extras.elastic.network import ElasticNetwork
 from deadline_perception.extras.elastic.source import CALLABLES, NetworkSource
 from deadline_perception.networks.model_reference import load_weights
-from deadline_perception.networks.multi_path.checkpoint import CheckpointError, read_header
+from deadline_perception.networks.weights_file import CheckpointError, read_header
 
 SOURCE = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
 

@@ -14,14 +14,13 @@ from deadline_perception.core.device import DeviceNotFound, read_device_facts
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames, measure_paths
 from deadline_perception.networks.multi_path.checkpoint import (
-    CheckpointError,
     build_detector,
     load_detector,
-    read_recipe,
     save_detector,
 )
 from deadline_perception.networks.multi_path.configuration import COMPACT, save_configuration
 from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.weights_file import CheckpointError, read_recipe
 
 NAMES = ('vehicle', 'bike')
 METADATA = {'config': 'compact', 'class_names': json.dumps(NAMES)}
@@ -211,7 +210,8 @@ def test_a_file_does_not_decide_how_much_memory_is_taken(tmp_path):
     files = large_files(tmp_path)
     program = (
         'import json, resource, sys\nfrom pathlib import Path\n'
-        'from deadline_perception.networks.multi_path.checkpoint import CheckpointError, load_detector\n'
+        'from deadline_perception.networks.weights_file import CheckpointError\n'
+        'from deadline_perception.networks.multi_path.checkpoint import load_detector\n'
         'taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()\n'
         'resource.setrlimit(resource.RLIMIT_AS, (taken + 2**28,) * 2)\n'
         'for file in sys.argv[1:]:\n    try:\n        load_detector(file)\n        print("loaded")\n'

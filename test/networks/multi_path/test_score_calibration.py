@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from deadline_perception.networks.multi_path.checkpoint import (
-    CheckpointError,
     build_detector,
     load_detector,
     save_detector,
@@ -13,6 +12,7 @@ from deadline_perception.networks.multi_path.score_calibration import (
     ScoreCalibration,
     fit_calibration,
 )
+from deadline_perception.networks.weights_file import CheckpointError
 
 
 def test_a_score_worked_out_by_hand():

@@ -6,8 +6,9 @@ import torch
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.networks.model_reference import load_weights
-from deadline_perception.networks.multi_path.checkpoint import CheckpointError, write_weights
+from deadline_perception.networks.multi_path.checkpoint import write_weights
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+from deadline_perception.networks.weights_file import CheckpointError
 from deadline_perception.networks.yolox.checkpoint import build_yolox, load_yolox, save_yolox
 from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.network import YoloxDetector

@@ -15,12 +15,11 @@ from deadline_perception.extras.several_networks.classifier.network import (
     build_classifier,
 )
 from deadline_perception.networks.multi_path.checkpoint import (
-    CheckpointError,
     WithoutMemory,
-    read_metadata,
     read_weights,
     write_weights,
 )
+from deadline_perception.networks.weights_file import CheckpointError, read_metadata
 
 KIND = 'nested_classifier'
 

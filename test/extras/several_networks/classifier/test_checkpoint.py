@@ -14,11 +14,8 @@ from deadline_perception.extras.several_networks.classifier.network import (
     ClassifierConfig,
     build_classifier,
 )
-from deadline_perception.networks.multi_path.checkpoint import (
-    CheckpointError,
-    load_detector,
-    read_recipe,
-)
+from deadline_perception.networks.multi_path.checkpoint import load_detector
+from deadline_perception.networks.weights_file import CheckpointError, read_recipe
 
 SMALL = ClassifierConfig(name='small', channels=(4, 4, 8, 8), ratios=(0.5, 1.0))
 
