@@ -72,13 +72,13 @@ def write_small(folder: Path) -> Path:
 def prepared_once(tmp_path_factory) -> Prepared:
     pytest.importorskip('openvino')
     from deadline_perception.core.device import read_device_facts
-    from deadline_perception.engines.preparation import prepare
     from deadline_perception.engines.segment_models import SegmentModels
     from deadline_perception.engines.segment_store import (
         SegmentStore,
         default_store_folder,
         store_origin,
     )
+    from deadline_perception.extras.preparation.segments import prepare
 
     images = made_up_images(12)
 

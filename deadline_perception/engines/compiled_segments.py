@@ -1,6 +1,6 @@
 """Segments compiled by OpenVINO: most in 8 bit, those that lose by it in floating point or eagerly.
 
-What is compiled comes from a `SegmentStore`, which `preparation.py` fills. Values pass from segment to segment as
+What is compiled comes from a `SegmentStore`, which `extras/preparation` fills. Values pass from segment to segment as
 arrays of their own: features as float32, channels last, as eager kernels read them. So a redirected frame meets nothing
 special, and several runs can go on from one frame. What that costs at the borders, `channels_last.py` keeps down. They
 are arrays of numpy because a small frame is made of calls, and NumPy's cost less than PyTorch's.

@@ -123,8 +123,9 @@ class Eager(Engine):
 
 def as_arrays(values: Values | Arrays) -> Arrays:
     """Tensors as arrays of the host, those of four dimensions with the channels last; arrays stay as they are."""
-    if all(isinstance(value, np.ndarray) for value in values):
-        return tuple(values)
+    arrays = tuple(value for value in values if isinstance(value, np.ndarray))
+    if len(arrays) == len(values):
+        return arrays
     from torch import Tensor
 
     return tuple(

@@ -89,8 +89,9 @@ def stored_detector(weights: Path) -> OwnDetector | None:
         values.dtype != np.float16 for _, values in named
     ):
         return None
+    network.device = 'cpu'
     network.weights_hash = network.hash_with(named)
-    network.module = cache(partial(load_kind, kind, weights))  # type: ignore[arg-type]
+    network.module = cache(partial(load_kind, kind, weights))
     return network
 
 

@@ -30,9 +30,8 @@ class OwnDetector(ShapedNetwork):
 
     result_type = Detections
     score_calibration: ScoreCalibration | None = None
-    device = 'cpu'
     layers: str
-    module: Callable[[], OwnDetector]
+    module: Callable[[], Any]
     inference: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def compute(self, segment: str, path: ExecutionPath, values: Any) -> Any:

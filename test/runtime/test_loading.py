@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -374,6 +376,40 @@ def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_ea
     assert any("engine is 'openvino" in word and "'eager' here" in word for word in loaded.degraded)
     with pytest.raises(DeadlinePerceptionError, match='engine is openvino, but .* damaged'):
         load_task(replace(options, engine='openvino'), tmp_path)
+
+
+def test_a_detector_with_prepared_segments_answers_without_pytorch(prepared, tmp_path):
+    """In a process of its own, as the libraries of this one stay loaded; the weights are loaded when it lacks a segment."""
+    program = """
+import sys
+import numpy as np
+from deadline_perception.core.device import use_threads
+from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.networks.model_reference import load_network
+from deadline_perception.timing.profile import measure_profile
+
+weights, profile = sys.argv[1:]
+image = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
+use_threads(1)
+network, _ = load_network(weights, 'cpu')
+measure_profile(network, [image, image], repeats=1, whole_paths=2, path_repeats=1).save(profile)
+with DeadlineDetector(weights, profile=profile, threads=1) as detector:
+    found = detector.detect(image, budget_ms=10_000.0)
+print(found.in_time, 'torch' in sys.modules)
+key = next(key for key in network.engine.forms if key.startswith('stage1'))
+del network.engine._store.segments[key]
+network.engine._compiled.clear()
+network.detect(image)
+print(sys.modules['torch'].get_num_threads())
+"""
+    told = subprocess.run(
+        [sys.executable, '-c', program, prepared.weights, tmp_path / 'profile.json'],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
+    )
+    assert told.stdout.split() == ['True', 'False', '1'], told.stderr
 
 
 def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_told(

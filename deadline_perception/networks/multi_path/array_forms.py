@@ -40,7 +40,9 @@ def anchors(
     half = np.array([(-w / 2, -h / 2, w / 2, h / 2) for w, h in shapes], np.float32)
     ys, xs = ((np.arange(side // stride, dtype=np.float32) + 0.5) * stride for side in size)
     cy, cx = np.meshgrid(ys, xs, indexing='ij')
-    return (np.stack((cx, cy, cx, cy), -1).reshape(-1, 1, 4) + half).reshape(-1, 4)
+    centres = np.stack((cx, cy, cx, cy), -1)
+    anchors_xyxy_px = centres.reshape(-1, 1, 4) + half
+    return anchors_xyxy_px.reshape(-1, 4)
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
@@ -80,7 +82,8 @@ def decode(
     sizes = references[:, 2:] - references[:, :2]
     shifts = deltas / np.array(weights, np.float32)
     centres = references[:, :2] + sizes * (shifts[:, :2] + 0.5)
-    half = np.exp(np.minimum(shifts[:, 2:], MAX_LOG_SCALE)) * (sizes / 2)
+    scales = np.minimum(shifts[:, 2:], MAX_LOG_SCALE)
+    half = np.exp(scales) * (sizes / 2)
     return np.concatenate((centres - half, centres + half), 1)
 
 
@@ -99,22 +102,27 @@ def padded(values: np.ndarray, count: int) -> np.ndarray:
 def detections(
     head: Arrays, boxes: np.ndarray, scores: np.ndarray | None, size: tuple[int, int]
 ) -> Arrays:
-    """What a head, or without its values the first stage alone, found: see `heads.decode_detections`.
+    """What a head, or without its values the first stage alone, found in regions, suppressed class by class.
 
     Args:
-        head: class logits `[R, 1 + classes]` and deltas `[R, 4]`, or nothing.
-        boxes: of the regions `[R, 4]`.
+        head: class logits `[R, 1 + classes]`, of which 0 is background, and deltas `[R, 4]`, one box per region
+            whatever its class; or nothing.
+        boxes: of the regions `[R, 4]`, xyxy in px; one without an area gives nothing.
         scores: of the first stage `[R, classes]`, whose geometric mean with the head's counts; None: the head's alone.
         size: height and width in px that boxes are cut to.
+
+    Returns:
+        boxes `[D, 4]`, scores `[D]`, labels `[D]` from 0; at most 100, most certain first.
     """
     if head:
-        logits, deltas = head
+        logits, deltas = (part.astype(np.float32, copy=False) for part in head)
         boxes = clip(decode(deltas, boxes, HEAD_DELTA_WEIGHTS), size)
         powers = np.exp(logits - logits.max(1, keepdims=True))
-        own = (powers / powers.sum(1, keepdims=True))[:, 1:]
+        powers /= powers.sum(1, keepdims=True)
+        own = powers[:, 1:]
         scores = own if scores is None else np.sqrt(scores * own)
     assert scores is not None
-    return suppressed(boxes, scores, size)
+    return suppressed(boxes, scores.astype(np.float32, copy=False), size)
 
 
 def suppressed(
@@ -123,14 +131,21 @@ def suppressed(
     size: tuple[int, int],
     least_score: float = SCORE_THRESHOLD,
 ) -> Arrays:
-    """Of boxes `[R, 4]` with scores `[R, classes]` those that are left, as `heads.suppressed` gives them."""
-    flat = ((boxes[:, 2:] - boxes[:, :2]) <= 0.5).any(1, keepdims=True)
-    which, labels = (~((scores <= least_score) | flat)).nonzero()
+    """Of boxes `[R, 4]` with scores `[R, classes]` those that are left, as `detections` gives them."""
+    # So that NaN is neither below the threshold nor without area: `Detections` refuses it, and no road looks empty.
+    sides = boxes[:, 2:] - boxes[:, :2]
+    is_out = scores <= least_score
+    is_out |= (sides <= 0.5).any(1, keepdims=True)
+    which, labels = (~is_out).nonzero()
     order = best_first(scores[which, labels], len(which))
-    which, labels = which[order], labels[order]
-    apart = (labels * (2 * max(size))).astype(np.float32)
-    kept = nms(boxes[which] + apart[:, None], HEAD_NMS_IOU)[:DETECTIONS_PER_IMAGE]
-    which, labels = which[kept], labels[kept]
+    which = which[order]
+    labels = labels[order]
+    apart = labels * (2 * max(size))  # boxes of two classes never overlap
+    moved = boxes[which] + apart.astype(np.float32)[:, None]
+    kept = nms(moved, HEAD_NMS_IOU)
+    kept = kept[:DETECTIONS_PER_IMAGE]
+    which = which[kept]
+    labels = labels[kept]
     return boxes[which], scores[which, labels], labels
 
 
@@ -145,19 +160,25 @@ def region_features(
 
     sizes, starts, scales, steps = level_table(shapes, strides)
     box_levels = pyramid_levels(boxes, len(strides), strides[0])
-    scale, size, base = scales[box_levels], sizes[box_levels], starts[box_levels]
+    scale = scales[box_levels]
+    size = sizes[box_levels]
+    base = starts[box_levels]
     # Of x and y at once, [R, 2, 14]: neighbouring positions of each sample, and their weights.
-    low, high = boxes[:, :2] * scale, boxes[:, 2:] * scale
+    low = boxes[:, :2] * scale
+    high = boxes[:, 2:] * scale
     at = (low - 0.5)[..., None] + (high - low)[..., None] * steps
     inside = (at >= -1.0) & (at <= size[..., None])
     last = (size - 1.0)[..., None]
-    at = np.minimum(np.fmax(at, np.float32(0.0)), last)  # NaN becomes 0, so that no index is wild
+    at = np.fmax(at, np.float32(0.0))  # also NaN becomes 0, so that no index is wild
+    at = np.minimum(at, last)
     before = at.astype(np.int32)
     fraction = at - before.astype(np.float32)
     per_bin = (len(boxes), 2, BINS, 2 * SAMPLES)
     following = np.minimum(before + 1, last.astype(np.int32))
-    positions = np.stack((before, following), -1).reshape(per_bin)
-    shares = np.stack((1.0 - fraction, fraction), -1) * (inside[..., None] / np.float32(SAMPLES))
+    positions = np.stack((before, following), -1)
+    positions = positions.reshape(per_bin)
+    shares = np.stack((1.0 - fraction, fraction), -1)
+    shares *= inside[..., None] / np.float32(SAMPLES)
     shares = shares.reshape(per_bin)
     widths = size[:, 0, None, None].astype(np.int32)
     row_starts = positions[:, 1] * widths + base[:, None, None]
@@ -165,8 +186,12 @@ def region_features(
     indices = _repeated(row_starts) + _tiled(positions[:, 0])
     weights = _repeated(shares[:, 1]) * _tiled(shares[:, 0])
     ends = np.arange(0, indices.size + 1, indices.shape[-1], dtype=np.int32)
-    chosen = csr_array((weights.ravel(), indices.ravel(), ends), (len(ends) - 1, len(rows)))
-    return np.asarray(chosen @ rows).reshape(len(boxes), BINS * BINS * rows.shape[1])
+    chosen = csr_array(
+        (weights.ravel(), indices.ravel(), ends),
+        shape=(len(ends) - 1, len(rows)),
+    )
+    bins = np.asarray(chosen @ rows)
+    return bins.reshape(len(boxes), BINS * BINS * rows.shape[1])
 
 
 def _repeated(of_rows: np.ndarray) -> np.ndarray:
@@ -197,4 +222,5 @@ def pyramid_levels(boxes: np.ndarray, levels: int, finest: int) -> np.ndarray:
     width, height = (boxes[:, 2:] - boxes[:, :2]).T
     side = np.sqrt(np.maximum(width * height, np.float32(1.0)))
     level = np.floor(np.log2(side / np.float32(14.0 * finest)) + 1.0)
-    return np.nan_to_num(np.clip(level, 0, levels - 1)).astype(np.intp)
+    level = np.clip(level, 0, levels - 1)
+    return np.nan_to_num(level).astype(np.intp)

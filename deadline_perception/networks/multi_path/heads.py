@@ -9,14 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path.array_forms import (
     BINS,
-    DETECTIONS_PER_IMAGE,
-    HEAD_DELTA_WEIGHTS,
-    HEAD_NMS_IOU,
     SAMPLES,
-    SCORE_THRESHOLD,
     level_table,
 )
 from deadline_perception.networks.multi_path.configuration import DetectorShape
@@ -28,7 +23,6 @@ from deadline_perception.networks.multi_path.operators import (
 )
 from deadline_perception.networks.multi_path.outline import STRIDES
 from deadline_perception.networks.multi_path.shape import HeadConfig
-from deadline_perception.networks.multi_path.suppression import nms
 
 
 def region_features(
@@ -158,46 +152,3 @@ class Head(nn.Module):
         for layer in self.others:
             x = F.relu_(layer(x))
         return self.classes(x), self.deltas(x)
-
-
-def decode_detections(
-    logits: Tensor, deltas: Tensor, regions: Tensor, *, input_size: tuple[int, int]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Final boxes of one image, most certain first, suppressed class by class.
-
-    Args:
-        logits: `[R, 1 + classes]`, class 0 is background.
-        deltas: `[R, 4]`, one box per region whatever its class.
-        regions: `[R, 4]` xyxy in px; one without an area gives nothing.
-        input_size: height and width in px that boxes are cut to.
-
-    Returns:
-        boxes `[D, 4]`, scores `[D]`, labels `[D]` from 0; at most 100.
-    """
-    return suppressed(
-        region_boxes(deltas, regions, input_size), logits.float().softmax(1)[:, 1:], input_size
-    )
-
-
-def region_boxes(deltas: Tensor, regions: Tensor, input_size: tuple[int, int]) -> Tensor:
-    """Boxes `[R, 4]` that a head found in regions, xyxy in px, cut to the image; arguments as in
-    `decode_detections`."""
-    return box_ops.clip(box_ops.decode(deltas.float(), regions, HEAD_DELTA_WEIGHTS), input_size)
-
-
-def suppressed(
-    boxes: Tensor,
-    scores: Tensor,
-    input_size: tuple[int, int],
-    least_score: float = SCORE_THRESHOLD,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of boxes `[R, 4]` with scores `[R, classes]` those that are left, as `decode_detections` gives them."""
-    # So that NaN is neither below the threshold nor without area: `Detections` refuses it, and no road looks empty.
-    flat = ((boxes[:, 2:] - boxes[:, :2]) <= 0.5).any(1, keepdim=True)
-    which, labels = (~((scores <= least_score) | flat)).nonzero(as_tuple=True)
-    scores, boxes = scores[which, labels], boxes[which]
-    apart = (labels * (2 * max(input_size))).to(boxes.dtype)[
-        :, None
-    ]  # boxes of two classes never overlap
-    kept = nms(boxes + apart, scores, HEAD_NMS_IOU)[:DETECTIONS_PER_IMAGE]
-    return boxes[kept], scores[kept], labels[kept]

@@ -15,14 +15,12 @@ from deadline_perception.networks.multi_path.configuration import DetectorConfig
 from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone
 from deadline_perception.networks.multi_path.heads import (
     Head,
-    decode_detections,
     features_of_rows,
     region_features,
 )
 from deadline_perception.networks.multi_path.operators import Switch
-from deadline_perception.networks.multi_path.outline import MultiPathOutline
+from deadline_perception.networks.multi_path.outline import STRIDES, MultiPathOutline
 from deadline_perception.networks.multi_path.proposals import (
-    STRIDES,
     DynamicProposals,
     RegionProposalNetwork,
     pyramid_levels,
@@ -95,7 +93,7 @@ class MultiPathDetector(TorchModule, MultiPathOutline):
     def compute(
         self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]
     ) -> tuple[Tensor, ...]:
-        """What a segment after `pre` makes of what earlier ones made; changes none of it.
+        """What a segment between `pre` and `post` makes of what earlier ones made; changes none of it.
 
         Args:
             segment: its name; a skip operator only where the path runs it.
@@ -104,7 +102,7 @@ class MultiPathDetector(TorchModule, MultiPathOutline):
                 normalised; `stage1` to `stage4`: features, with the skip operators' work; `pyramid`: its levels, or
                 all of one image as rows `[positions, c]`; `rpn`: logits of each level, then deltas; `proposals`: boxes
                 `[R, 4]`; `regions`: their features `[R, 49 * c]`; `head`: logits `[R, 1 + classes]` and deltas
-                `[R, 4]`. `post` makes boxes `[D, 4]` in px of the path's input size, scores and labels `[D]`.
+                `[R, 4]`.
         """
         if segment == 'stage1' and not values['pre'][0].is_floating_point():
             values = {'pre': (self._normalised(values['pre'][0]),)}
@@ -138,11 +136,9 @@ class MultiPathDetector(TorchModule, MultiPathOutline):
                 (1, -(-height // stride), -(-width // stride)) for stride in self.strides
             )
             return (features_of_rows(levels[0], shapes, boxes, box_levels, strides=self.strides),)
-        if segment == 'head':
-            head = self.head(int(path['head']))
-            assert head is not None
-            return head(values['regions'][0])
-        return decode_detections(*values['head'], *values['proposals'], input_size=size)
+        head = self.head(int(path['head']))
+        assert head is not None
+        return head(values['regions'][0])
 
 
 @cache

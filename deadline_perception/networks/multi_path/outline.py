@@ -92,19 +92,21 @@ class MultiPathOutline(OwnDetector):
         }[segment]
 
     def array_form(self, segment: str, path: ExecutionPath) -> ArrayCompute | None:
-        """`compute` of a segment on arrays, of the segments that need no weights; None for the others."""
-        found = {'proposals': self.proposals, 'regions': self.regions, 'post': self.post}
+        """`compute` of a segment on arrays, of those that need no weights; None for the others."""
+        found = {'proposals': self.proposals, 'regions': self.regions}
         return partial(found[segment], path) if segment in found else None
 
     def proposals(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
         """As `DynamicProposals`."""
         assert isinstance(self.config, DetectorConfig)
-        size, count, levels = self.input_size_on(path), int(path['proposals']), len(STRIDES)
+        size = self.input_size_on(path)
+        count, levels = int(path['proposals']), len(STRIDES)
         scores, deltas, origins = [], [], []
         for logits, of_level, anchors in zip(
             values['rpn'][:levels], values['rpn'][levels:], anchor_levels(self.config, size)
         ):
-            chosen = forms.best_first(logits[0], min(self.config.nms_candidates, 2 * count))
+            most = min(self.config.nms_candidates, 2 * count)
+            chosen = forms.best_first(logits[0], most)
             scores.append(logits[0][chosen])
             deltas.append(of_level[0][chosen])
             origins.append(anchors[chosen])
@@ -112,20 +114,30 @@ class MultiPathOutline(OwnDetector):
             np.concatenate(deltas), np.concatenate(origins), PROPOSAL_DELTA_WEIGHTS
         )
         boxes = forms.clip(boxes, size)
-        is_small = ~((boxes[:, 2:] - boxes[:, :2]) >= MIN_SIDE_PX).all(1)
+        sides = boxes[:, 2:] - boxes[:, :2]
+        is_large = (sides >= MIN_SIDE_PX).all(1)
         order = forms.best_first(np.concatenate(scores), len(boxes))
-        boxes = boxes[order[~is_small[order]]]
-        return (forms.padded(boxes[forms.nms(boxes, PROPOSAL_NMS_IOU)], count),)
+        order = order[is_large[order]]
+        boxes = boxes[order]
+        kept = forms.nms(boxes, PROPOSAL_NMS_IOU)
+        return (forms.padded(boxes[kept], count),)
 
     def regions(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
         """As `heads.features_of_rows`."""
         height, width = self.input_size_on(path)
-        (rows,), boxes, strides = values['pyramid'], values['proposals'][0], self.strides
+        (rows,) = values['pyramid']
+        boxes = values['proposals'][0]
+        strides = self.strides
         shapes = tuple((1, -(-height // stride), -(-width // stride)) for stride in strides)
         return (forms.region_features(rows, shapes, boxes, strides),)
 
     def post(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
-        """As `heads.decode_detections`."""
+        """What was found: boxes `[D, 4]` in px of the path's input size, scores and labels `[D]`, most certain first.
+
+        Args:
+            path: the path.
+            values: of `head`, none where no region was examined, and of `proposals`; see `MultiPathDetector.compute`.
+        """
         size = self.input_size_on(path)
         return forms.detections(values['head'], values['proposals'][0], None, size)
 
@@ -161,18 +173,18 @@ class FrameRun(DetectorRun):
         inputs = {read: self._values[read] for read in network.reads(name)}
         if name == 'regions':
             inputs['pyramid'] = engine.joined(inputs['pyramid'])
-        values = engine.run(
+        if name == 'post':
+            arrays = {read: engine.arrays(values) for read, values in inputs.items()}
+            self._detections = self._in_the_image(*network.post(self.path, arrays))
+            return
+        self._values[made] = engine.run(
             key,
-            made if name != 'post' else '',
+            made,
             partial(network.compute, name, self.path),
             inputs,
-            is_selection=name in ('proposals', 'post'),
+            is_selection=name == 'proposals',
             on_arrays=network.array_form(name, self.path),
         )
-        if name == 'post':
-            self._detections = self._in_the_image(*engine.arrays(values))
-        else:
-            self._values[made] = values
 
     def _in_the_image(
         self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray

@@ -14,7 +14,7 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.untrusted_file import parse_json
-from deadline_perception.engines.eager import ArrayCompute, Arrays
+from deadline_perception.engines.eager import Arrays
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import array_forms as forms
 from deadline_perception.networks.own_detector import DetectorRun, OwnDetector
@@ -75,12 +75,9 @@ class YoloxOutline(OwnDetector):
         pixels[0, : fitted[0], : fitted[1]] = image_bgr
         return pixels
 
-    def array_form(self, segment: str, path: ExecutionPath) -> ArrayCompute | None:
-        """`compute` of the last segment on arrays; None for the others."""
-        return partial(self.post, path) if segment == 'post' else None
-
     def post(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
-        """`YoloxDetector.compute` of the last segment on arrays, channels last."""
+        """What `Head` gives of one image, channels last -> boxes `[D, 4]` in px of the path's input size, scores and labels
+        `[D]`."""
         size = self.input_size_on(path)
         boxes, objectness, classes = (
             np.concatenate(
@@ -89,15 +86,21 @@ class YoloxOutline(OwnDetector):
             for first in range(3)
         )
         is_object = forms.sigmoid(objectness[:, 0])
+        # NaN is not below the least, so that `Detections` refuses it and no road looks empty.
         kept = (~(is_object <= LEAST_SCORE)).nonzero()[0]
         corners, strides = cells(size)
-        boxes, strides = boxes[kept], strides[kept, None]
+        boxes = boxes[kept]
+        strides = strides[kept, None]
         centres = (boxes[:, :2] + corners[kept]) * strides
-        halves = np.exp(np.minimum(boxes[:, 2:], LARGEST_LOG_SIZE)) * (strides / 2)
+        log_sizes = np.minimum(boxes[:, 2:], LARGEST_LOG_SIZE)
+        halves = np.exp(log_sizes) * (strides / 2)
+        boxes = np.concatenate((centres - halves, centres + halves), 1)
+        boxes = forms.clip(boxes, size)
+        # An object is of a class of the answer unless it is of none of the classes that stand for it.
         starts = [0, *accumulate(self.sources)][:-1]
-        is_none = np.multiply.reduceat(1.0 - forms.sigmoid(classes[kept]), starts, axis=1)
+        is_other = 1.0 - forms.sigmoid(classes[kept])
+        is_none = np.multiply.reduceat(is_other, starts, axis=1)
         scores = (1.0 - is_none) * is_object[kept, None]
-        boxes = forms.clip(np.concatenate((centres - halves, centres + halves), 1), size)
         return forms.suppressed(boxes, scores, size, LEAST_SCORE)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> YoloxRun:
@@ -136,18 +139,12 @@ class YoloxRun(DetectorRun):
             pixels = network.preprocess(self._image, self.path)
             self._values = {name: engine.hold(name, (pixels,))}
             return
-        is_last = name == 'post'
-        values = engine.run(
-            key,
-            '' if is_last else name,
-            partial(network.compute, name, self.path),
-            self._values,
-            is_selection=is_last,
-            on_arrays=network.array_form(name, self.path),
-        )
-        if is_last:
-            self._detections = self._in_the_image(*engine.arrays(values))
-        self._values = {name: values}
+        if name == 'post':
+            arrays = {'head': engine.arrays(self._values['head'])}
+            self._detections = self._in_the_image(*network.post(self.path, arrays))
+            return
+        compute = partial(network.compute, name, self.path)
+        self._values = {name: engine.run(key, name, compute, self._values)}
 
     def _in_the_image(
         self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray

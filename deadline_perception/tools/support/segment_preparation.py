@@ -83,7 +83,7 @@ def prepare_segments(
         return
     except StoreError:
         pass  # what is there is completed, or made anew
-    from deadline_perception.engines.preparation import check_images
+    from deadline_perception.extras.preparation.segments import check_images
 
     check_images(images)
     waiting = 'another process prepares the segments of this network; waiting for it'
@@ -208,7 +208,7 @@ def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
 
 def main(weights: str, place: str, threads: str) -> None:
     """Prepares what is not there yet; the work of the process of its own."""
-    from deadline_perception.engines.preparation import prepare
+    from deadline_perception.extras.preparation.segments import prepare
     from deadline_perception.networks.model_reference import load_weights
 
     use_threads(int(threads))

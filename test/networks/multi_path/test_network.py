@@ -6,8 +6,9 @@ import torch
 
 from deadline_perception.core.execution_path import SKIP
 from deadline_perception.engines.cuda_graphs import CudaGraphs
+from deadline_perception.engines.eager import as_arrays
 from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN, PAPER
-from deadline_perception.networks.multi_path.heads import decode_detections, region_features
+from deadline_perception.networks.multi_path.heads import region_features
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, SlicedNorm
 from deadline_perception.networks.multi_path.proposals import pyramid_levels
@@ -212,15 +213,13 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
         features = region_features(
             levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long)
         )
-        found, scores, _ = decode_detections(
-            *tiny_network.head(int(path['head']))(features), boxes, input_size=(64, 96)
-        )
+        head = tiny_network.head(int(path['head']))(features)
+    values = {'head': as_arrays(head), 'proposals': as_arrays((boxes,))}
+    found, scores, _ = tiny_network.post(path, values)
     detections = tiny_network.detect(image, path)
     assert len(detections) > 5
     np.testing.assert_allclose(detections.scores, scores, atol=1e-5)
-    np.testing.assert_allclose(
-        np.sort(detections.boxes_xyxy_px, 0), found.sort(0).values, atol=1e-3
-    )
+    np.testing.assert_allclose(np.sort(detections.boxes_xyxy_px, 0), np.sort(found, 0), atol=1e-3)
 
 
 def test_redirected_frame_equals_one_planned_that_way(tiny_network):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.engines.eager import as_arrays
 from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.networks.multi_path.checkpoint import write_weights
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
@@ -72,10 +73,11 @@ def test_boxes_lie_where_the_cells_say(network):
             objectness[0, 0, 1, 3] = 20.0
             classes[0, :, 1, 3] = torch.tensor([0.0, 1.0, -1.0])
         maps += [boxes, objectness, classes]
-    boxes, scores = network.decoded(maps, (96, 160))
-    assert boxes.numpy() == pytest.approx(np.array([[40.0, 16.0, 72.0, 32.0]]))
+    boxes, scores, labels = network.post(network.path_space.largest, {'head': as_arrays(maps)})
+    assert boxes == pytest.approx(np.array(2 * [[40.0, 16.0, 72.0, 32.0]]))
     car, bus, person = torch.tensor([0.0, 1.0, -1.0]).sigmoid().tolist()
-    assert scores.numpy()[0] == pytest.approx([1 - (1 - car) * (1 - bus), person])
+    assert scores == pytest.approx([1 - (1 - car) * (1 - bus), person])
+    assert labels.tolist() == [0, 1]
 
 
 def test_boxes_are_in_px_of_the_image(network, image):

@@ -10,7 +10,7 @@ from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone
 from deadline_perception.networks.multi_path.dense.configuration import DenseConfig
 from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals, FirstStage
 from deadline_perception.networks.multi_path.dense.outline import DenseOutline
-from deadline_perception.networks.multi_path.heads import Head, region_boxes, suppressed
+from deadline_perception.networks.multi_path.heads import Head
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import Switch
 
@@ -47,15 +47,7 @@ class DenseDetector(DenseOutline, MultiPathDetector):
             return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)]))
         if segment == 'rpn':
             return self.rpn(list(values['pyramid']))
-        size = self.input_size_on(path)
         if segment == 'proposals':
+            size = self.input_size_on(path)
             return self.select_proposals(*values['rpn'], path['proposals'], size)
-        if segment == 'post':
-            boxes, scores = values['proposals']
-            scores = scores.float()
-            if values['head']:
-                logits, deltas = values['head']
-                boxes = region_boxes(deltas, boxes, size)
-                scores = (scores * logits.float().softmax(1)[:, 1:]).sqrt()
-            return suppressed(boxes, scores, size)
         return super().compute(segment, path, values)

@@ -48,18 +48,23 @@ class DenseOutline(MultiPathOutline):
         best = logits[:, 0]
         for of_class in logits.T[1:]:  # along the last axis, so short, it takes five times as long
             best = np.maximum(best, of_class)
-        best = forms.sigmoid(best) * forms.sigmoid(centred)
+        best = forms.sigmoid(best)
+        best *= forms.sigmoid(centred)
         chosen = forms.best_first(best, CANDIDATES * count)
         anchors = all_anchors(size)[chosen]
-        boxes = forms.clip(forms.decode(deltas[chosen], anchors, DELTA_WEIGHTS), size)
+        boxes = forms.decode(deltas[chosen], anchors, DELTA_WEIGHTS)
+        boxes = forms.clip(boxes, size)
         kept = forms.nms(boxes, NMS_IOU)[:count]
         chosen = chosen[kept]
-        scores = forms.sigmoid(logits[chosen]) * forms.sigmoid(centred[chosen])[:, None]
+        scores = forms.sigmoid(logits[chosen])
+        scores *= forms.sigmoid(centred[chosen])[:, None]
         return forms.padded(boxes[kept], count), forms.padded(scores, count)
 
     def post(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
-        """As `DenseDetector.compute`."""
-        return forms.detections(values['head'], *values['proposals'], self.input_size_on(path))
+        """See `MultiPathOutline`."""
+        boxes, scores = values['proposals']
+        size = self.input_size_on(path)
+        return forms.detections(values['head'], boxes, scores, size)
 
 
 @cache

@@ -7,7 +7,8 @@ pytest.importorskip('openvino')
 from prepared_network import made_up_images
 
 from deadline_perception.core.device import read_device_facts
-from deadline_perception.engines.preparation import (
+from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
+from deadline_perception.extras.preparation.segments import (
     Call,
     SegmentMaker,
     check_images,
@@ -15,7 +16,6 @@ from deadline_perception.engines.preparation import (
     prepare,
     signal_to_error_db,
 )
-from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
 from deadline_perception.networks.multi_path.suppression import nms
 
 FACTS = read_device_facts('cpu')
@@ -27,12 +27,16 @@ def store_in(folder):
 
 def test_every_segment_is_prepared_and_within_the_tolerance(prepared):
     store = SegmentStore.load(prepared.folder, store_origin(FACTS))
-    asked = {key for key in prepared.network().path_space.carriers() if not key.startswith('pre')}
+    asked = {
+        key
+        for key in prepared.network().path_space.carriers()
+        if not key.startswith(('pre', 'post'))
+    }
     assert set(store.segments) == asked and store.done == set(
         prepared.network().path_space.carriers()
     )
     for key, segment in store.segments.items():
-        has_layers = not key.startswith(('proposals', 'regions', 'post'))
+        has_layers = not key.startswith(('proposals', 'regions'))
         assert segment.form is Form.EAGER or segment.error_db >= (20.0 if has_layers else 80.0)
         assert not has_layers or segment.form is Form.INT8 or segment.reason
         # one without layers may run eagerly because that is as fast, never because it was wrong or not converted
@@ -65,7 +69,7 @@ def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path
         len(prepared.images)
     }  # some images skip
     assert {key for key, _ in made} == {
-        key for key in network.path_space.carriers() if not key.startswith('pre')
+        key for key in network.path_space.carriers() if not key.startswith(('pre', 'post'))
     }
 
 
