@@ -14,7 +14,7 @@ from deadline_perception.networks.yolox.outline import (
     YoloxOutline,
 )
 
-_READS = {'backbone': 'pre', 'neck': 'backbone', 'head': 'neck', 'post': 'head'}
+_READS = {'backbone': 'pre', 'neck': 'backbone', 'head': 'neck'}
 
 
 class YoloxDetector(TorchModule, YoloxOutline):
@@ -36,14 +36,13 @@ class YoloxDetector(TorchModule, YoloxOutline):
     def compute(
         self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]
     ) -> tuple[Tensor, ...]:
-        """What a segment after `pre` makes of what the one before it made; changes none of it.
+        """What a segment between `pre` and `post` makes of what the one before it made; changes none of it.
 
         Args:
             segment: its name.
             path: the path.
             values: by the segment that made them. `pre`: image `[1, 3, h, w]`, uint8; `backbone` and `neck`: features of
-                three levels; `head`: see `Head`. `post` makes boxes `[D, 4]` in px of the path's input size, scores and
-                labels `[D]`.
+                three levels; `head`: see `Head`.
         """
         given = values[_READS[segment]]
         if segment == 'backbone':
