@@ -40,7 +40,11 @@ class MultiPathOutline(OwnDetector):
     )
     config: DetectorShape
 
-    def declare(self, config: DetectorShape, class_names: tuple[str, ...]) -> None:
+    def declare(
+        self,
+        config: DetectorShape,
+        class_names: tuple[str, ...],
+    ) -> None:
         """Takes over a shape, and what the labels mean."""
         self.config_name, self.class_names = config.name, class_names
         self.config = config
@@ -96,7 +100,11 @@ class MultiPathOutline(OwnDetector):
         found = {'proposals': self.proposals, 'regions': self.regions}
         return partial(found[segment], path) if segment in found else None
 
-    def proposals(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
+    def proposals(
+        self,
+        path: ExecutionPath,
+        values: Mapping[str, Arrays],
+    ) -> Arrays:
         """As `DynamicProposals`."""
         assert isinstance(self.config, DetectorConfig)
         size = self.input_size_on(path)
@@ -122,7 +130,11 @@ class MultiPathOutline(OwnDetector):
         kept = forms.nms(boxes, PROPOSAL_NMS_IOU)
         return (forms.padded(boxes[kept], count),)
 
-    def regions(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
+    def regions(
+        self,
+        path: ExecutionPath,
+        values: Mapping[str, Arrays],
+    ) -> Arrays:
         """As `heads.features_of_rows`."""
         height, width = self.input_size_on(path)
         (rows,) = values['pyramid']
@@ -131,7 +143,11 @@ class MultiPathOutline(OwnDetector):
         shapes = tuple((1, -(-height // stride), -(-width // stride)) for stride in strides)
         return (forms.region_features(rows, shapes, boxes, strides),)
 
-    def post(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
+    def post(
+        self,
+        path: ExecutionPath,
+        values: Mapping[str, Arrays],
+    ) -> Arrays:
         """What was found: boxes `[D, 4]` in px of the path's input size, scores and labels `[D]`, most certain first.
 
         Args:

@@ -35,7 +35,11 @@ class YoloxOutline(OwnDetector):
         'objectness weight bias'
     )
 
-    def declare(self, config: YoloxConfig, class_names: tuple[str, ...]) -> None:
+    def declare(
+        self,
+        config: YoloxConfig,
+        class_names: tuple[str, ...],
+    ) -> None:
         """Takes over a shape, and what the labels mean.
 
         Raises:
@@ -75,7 +79,11 @@ class YoloxOutline(OwnDetector):
         pixels[0, : fitted[0], : fitted[1]] = image_bgr
         return pixels
 
-    def post(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
+    def post(
+        self,
+        path: ExecutionPath,
+        values: Mapping[str, Arrays],
+    ) -> Arrays:
         """What `Head` gives of one image, channels last -> boxes `[D, 4]` in px of the path's input size, scores and labels
         `[D]`."""
         size = self.input_size_on(path)

@@ -41,7 +41,11 @@ class DenseOutline(MultiPathOutline):
         """See `MultiPathOutline`; not where the first stage's own answer is taken."""
         return path['head'] != '0'
 
-    def proposals(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
+    def proposals(
+        self,
+        path: ExecutionPath,
+        values: Mapping[str, Arrays],
+    ) -> Arrays:
         """As `DenseProposals`."""
         (logits,), (centred,), (deltas,) = values['rpn']
         size, count = self.input_size_on(path), int(path['proposals'])
@@ -60,7 +64,11 @@ class DenseOutline(MultiPathOutline):
         scores *= forms.sigmoid(centred[chosen])[:, None]
         return forms.padded(boxes[kept], count), forms.padded(scores, count)
 
-    def post(self, path: ExecutionPath, values: Mapping[str, Arrays]) -> Arrays:
+    def post(
+        self,
+        path: ExecutionPath,
+        values: Mapping[str, Arrays],
+    ) -> Arrays:
         """See `MultiPathOutline`."""
         boxes, scores = values['proposals']
         size = self.input_size_on(path)
