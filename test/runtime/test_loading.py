@@ -382,20 +382,23 @@ def test_a_detector_with_prepared_segments_answers_without_pytorch(prepared, tmp
     """In a process of its own, as the libraries of this one stay loaded; the weights are loaded when it lacks a segment."""
     program = """
 import sys
+from pathlib import Path
 import numpy as np
 from deadline_perception.core.device import use_threads
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.networks.model_reference import load_network
+from deadline_perception.runtime.loading import NetworkOptions
 from deadline_perception.timing.profile import measure_profile
 
 weights, profile = sys.argv[1:]
 image = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
 use_threads(1)
 network, _ = load_network(weights, 'cpu')
-measure_profile(network, [image, image], repeats=1, whole_paths=2, path_repeats=1).save(profile)
-with DeadlineDetector(weights, profile=profile, threads=1) as detector:
-    found = detector.detect(image, budget_ms=10_000.0)
-print(found.in_time, 'torch' in sys.modules)
+measured = measure_profile(network, [image, image], repeats=1, whole_paths=2, path_repeats=1)
+measured.save(Path(profile))
+with DeadlineDetector(NetworkOptions(weights, profile=profile, threads=1)) as detector:
+    detector.detect(image, budget_ms=10_000.0)
+print('torch' in sys.modules)
 key = next(key for key in network.engine.forms if key.startswith('stage1'))
 del network.engine._store.segments[key]
 network.engine._compiled.clear()
@@ -406,10 +409,9 @@ print(sys.modules['torch'].get_num_threads())
         [sys.executable, '-c', program, prepared.weights, tmp_path / 'profile.json'],
         capture_output=True,
         text=True,
-        check=True,
         timeout=200,
     )
-    assert told.stdout.split() == ['True', 'False', '1'], told.stderr
+    assert told.stdout.split() == ['False', '1'], told.stderr
 
 
 def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_told(
