@@ -25,7 +25,7 @@ UNKNOWN = 'unknown'
 # Threads per network operation where nobody says otherwise. The second one helps where its core is free and takes
 # nothing where it is not (measured: benchmarks/threads.py of commit 68d0af47).
 DEFAULT_THREADS = 2
-_asked: dict[str, int] = {}  # threads, of this process
+_asked: dict[str, int] = {}  # threads, until PyTorch is loaded and has been told
 
 
 class DeviceNotFound(DeadlinePerceptionError):
@@ -142,7 +142,7 @@ def spread_torch() -> None:
     """Has PyTorch use the threads that `use_threads` was asked for, if it is loaded; for who has just loaded it."""
     torch = sys.modules.get('torch')
     if torch is not None and _asked:
-        torch.set_num_threads(_asked['threads'])
+        torch.set_num_threads(_asked.pop('threads'))
 
 
 def read_device_facts(

@@ -151,7 +151,7 @@ def test_files_of_torch_that_hold_anything_else_are_refused(tmp_path, capfd, con
 def test_a_version_of_torch_that_may_run_code_reads_no_pickles(tmp_path, monkeypatch):
     (tmp_path / 'w.pth').write_bytes(pickled(WEIGHTS))
     write_tensors(tmp_path / 'w.safetensors', WEIGHTS, {})
-    monkeypatch.setattr(tensor_file.torch, '__version__', '2.9.1+cpu')
+    monkeypatch.setattr(torch, '__version__', '2.9.1+cpu')
     with pytest.raises(
         FileRefused, match='PyTorch 2.9.1.cpu does not read it safely .*, expected 2.10 or later'
     ):
