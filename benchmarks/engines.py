@@ -38,7 +38,6 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     ranking_classes,
     sample_paths,
 )
-from deadline_perception.extras.preparation.segments import Call, SegmentMaker
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector

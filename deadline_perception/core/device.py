@@ -25,7 +25,7 @@ UNKNOWN = 'unknown'
 # Threads per network operation where nobody says otherwise. The second one helps where its core is free and takes
 # nothing where it is not (measured: benchmarks/threads.py of commit 68d0af47).
 DEFAULT_THREADS = 2
-_asked: dict[str, int] = {}  # threads, until PyTorch is loaded and has been told
+_asked: dict[str, int] = {}  # threads, until PyTorch is loaded
 
 
 class DeviceNotFound(DeadlinePerceptionError):

@@ -242,7 +242,7 @@ def load_task(
     times = TimeModel(runs.path_space, forecast, bound, wcet=wcet, parts=parts)
     if isinstance(policy, PassPolicy) and planned_by is forecast:
         policy.learn_from(times)
-    # Scaled times are told as such, and scaled anew at the next start.
+    # Scaled times have a notice of their own, and are scaled anew at the next start.
     if profile.was_disturbed and not profile.scaled_from:
         notices.append(
             f'the latency profile was measured beside other programs, at a load of {profile.load_before:.1f} '
@@ -550,7 +550,7 @@ def load_profile(
         raise ProfileMismatch(
             f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}'
         )
-    # What a process lacks is told by itself, with the remedy.
+    # What a process lacks has a notice of its own, with the remedy.
     if environment_faults(options.device, options.threads):
         measured = profile.facts
         here['facts'] = replace(

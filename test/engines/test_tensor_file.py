@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from deadline_perception.core.untrusted_file import FileRefused
-from deadline_perception.engines import tensor_file
 from deadline_perception.engines.tensor_file import (
     read_header,
     read_state_dict,

@@ -45,7 +45,7 @@ def chosen_frames(
     Args:
         frames: to choose from.
         count: so many are chosen, or all.
-        missed: at most so many are taken from those that missed, before the rest is spread over all others.
+        missed: at most so many are taken from those that missed, before the rest is shared among all others.
     """
     chosen = spread_evenly([frame for frame in frames if not frame.in_time], missed)
     taken = {id(frame) for frame in chosen}
