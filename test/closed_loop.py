@@ -146,7 +146,10 @@ def drive(
         chosen = int(np.searchsorted(bounds_ms, budget_ms, side='right')) - 1
         feasible, chosen = chosen >= 0, max(chosen, 0)
         path, bound_ms = PATHS[chosen], float(bounds_ms[chosen])
-        course.chances.append(times.probability_in_time(path, 0, 0.0, budget_ms))
+        recent = model.whole.recent
+        if recent.has_limit:
+            ratio = budget_ms / times.expected_ms(path)
+            course.chances.append(float(recent.shares_within(math.log(ratio))))
         parts_ms = _times_ms(world, float(COSTS_MS[chosen]), number, rng)
         took_ms = sum(parts_ms)
         in_time = took_ms <= budget_ms

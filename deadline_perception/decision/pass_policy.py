@@ -17,7 +17,6 @@ what any path is worth, and so spent its time on being early.)
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,8 +37,6 @@ _NO_TIME_MS = 1e-6
 _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
 _EVEN_CHANCE = 0.5  # of a path that is run though no bound fits
 _LIKELY = 0.99  # chance of a mandatory part that may go on: as the promise has it
-_HOPELESS = 0.02  # chance of a path below which longer ones are not looked at
-_ALIKE = 0.03  # of quality at some size, by which a path that is better over all may be worse
 _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
 _MANY = 64  # paths that are planned among as they are
 _LEAST_GAIN = 0.003  # of quality at some size, for a path to be planned
@@ -111,7 +108,6 @@ class _Candidates:
         least_ms: the shortest mandatory part.
         cheapest: place of the path with that among the members, and of those the shortest.
         results: how many exist already.
-        are_alike: a better one over all objects is not worse at any size, so that the scene decides nothing among them.
     """
 
     prefix: int
@@ -122,7 +118,6 @@ class _Candidates:
     least_ms: float
     cheapest: int
     results: int
-    are_alike: bool
 
 
 class PassPolicy(FrontierPolicy):
@@ -222,8 +217,6 @@ class PassPolicy(FrontierPolicy):
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
-        if candidates.are_alike and candidates.results:
-            return self._best_optional(path, segment, left)
         return self._best_expected(candidates, segment, left, planned)
 
     def _time_left(
@@ -233,34 +226,6 @@ class PassPolicy(FrontierPolicy):
         if recent is not None and not recent.recent.has_limit:
             recent = None
         return _TimeLeft(remaining_ms, factor, p90_share, recent)
-
-    def _best_optional(self, path: ExecutionPath, segment: int, left: _TimeLeft) -> Choice:
-        """Of the frontier after a result so far: the greatest chance to be in time x what is added. The longest path
-        whose bound fits has nearly every chance; one that takes more is looked at as long as it gains."""
-        frontiers, planned, begin, end = self._of_prefix(path, segment, 1.0)
-        times_ms = frontiers.remaining_ms
-        qualities = frontiers.qualities
-        so_far = self._qualities.item(self._first.item(0, planned))
-        at = max(bisect_right(times_ms, left.ms / left.factor, begin, end) - 1, begin)
-        best = at
-        most = -1.0
-        for place in range(at, end):
-            chance = left.chance(times_ms[place])
-            expected = chance * (qualities[place] - so_far)
-            if expected > most + _NEGLIGIBLE:
-                best = place
-                most = expected
-            if chance < _HOPELESS:
-                break
-        here_ms = self._remaining_ms.item(segment, planned)
-        quality = self._qualities.item(planned)
-        here = left.chance(here_ms) * (quality - so_far)
-        if most - here > self._keep_epsilon or here <= _NEGLIGIBLE:
-            path = self._paths[frontiers.members[best]]
-            here_ms = times_ms[best]
-            quality = qualities[best]
-        bound_ms = here_ms * left.factor
-        return Choice(path, here_ms, bound_ms, bound_ms <= left.ms, quality)
 
     def _best_expected(
         self, candidates: _Candidates, segment: int, left: _TimeLeft, planned: int = -1
@@ -369,7 +334,6 @@ class PassPolicy(FrontierPolicy):
             float(mandatory_ms.min()),
             int(np.lexsort(until_ms.round(6)[::-1])[0]),
             results,
-            self._are_alike(members),
         )
         self._candidates[segment, level, group] = candidates
         return candidates
@@ -386,7 +350,3 @@ class PassPolicy(FrontierPolicy):
                 kept.append(path)
                 best = np.maximum(best, self._by_size[path])
         return np.array(sorted(kept + members[~is_single].tolist()))
-
-    def _are_alike(self, members: np.ndarray) -> bool:
-        rows = self._by_size[members[np.argsort(self._qualities[members], kind='stable')]]
-        return bool((np.maximum.accumulate(rows, axis=0) - rows).max() <= _ALIKE)

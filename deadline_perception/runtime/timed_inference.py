@@ -319,9 +319,12 @@ class InferenceRun:
         job, times, segment = self._job, self._times, run.segment
         rest_ms = times.forecast.forecast_ms(run.path, segment)
         progress = times.progress(self._path_ms - rest_ms, job.network_ms)
-        factor, p90_share = times.factor_from(segment, progress), self._p90_share
+        factor = times.factor_from(segment, progress)
+        p90_share = self._p90_share
         if for_tracks_ms is not None:
-            p90_share, remaining_ms, extra_ms = 1.0, for_tracks_ms, 0.0
+            p90_share = 1.0
+            remaining_ms = for_tracks_ms
+            extra_ms = 0.0
             limit_ms = remaining_ms * factor / times.slowdown  # its expected time is to fit
         else:
             extra_ms = times.interruption_from(segment)

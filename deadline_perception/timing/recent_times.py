@@ -10,7 +10,7 @@ apart. docs/promises.md says how both become a bound. Needs no torch.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -211,33 +211,6 @@ class RecentTimes:
         if self._since >= _EVERY or len(self._ratios) < 4 * LEAST_RATIOS:
             self._since = 0
             self._renew_limit()
-
-    def probability_within(self, expected_ms: float, remaining_ms: float) -> float:
-        """The share of recent frames that would have taken no more than the time that is left, in [0, 1].
-
-        Args:
-            expected_ms: of what is to run; 0 where nothing is.
-            remaining_ms: for it.
-        """
-        if remaining_ms < 0.0 or expected_ms <= 0.0:
-            return float(remaining_ms >= 0.0)
-        ratio = remaining_ms / expected_ms
-        if ratio <= 0.0:
-            return 0.0
-        log_ratio = math.log(ratio)
-        if self._limit is None:
-            width = max(self.deviation, _LEAST_DEVIATION)
-            return NormalDist(self.median, width).cdf(log_ratio)
-        # An interrupted frame takes its execution's limit and the excess; all others are as long as their ratio says.
-        longest = self._longest[self._is_soon_after]
-        interrupted = len(longest) / max(self._counts[self._is_soon_after], 1)
-        undisturbed = bisect_right(self._ordered, self._limit)
-        if log_ratio < self._limit:
-            within = bisect_right(self._ordered, log_ratio, 0, undisturbed)
-            return (1.0 - interrupted) * within / max(undisturbed, 1)
-        excess_ms = remaining_ms - expected_ms * math.exp(self._limit)
-        share = bisect_right(longest, excess_ms) / max(len(longest), 1)
-        return min(1.0 - interrupted + interrupted * share, 1.0)
 
     @property
     def _is_soon_after(self) -> bool:

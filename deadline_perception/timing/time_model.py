@@ -46,7 +46,6 @@ MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could o
 CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
 P90_TAIL = 0.1  # share of frames that take longer than the p90 factor says
 _LEAST_P90_SHARE = 0.2  # of a bound
-_NOTHING_SEEN = RecentTimes(0.01)
 
 
 class Forecast(Protocol):
@@ -269,29 +268,6 @@ class FrameTimes:
             return self.interruption_ms
         return self.remaining[segment].bound.interruption_ms
 
-    def probability_in_time(
-        self, path: ExecutionPath, segment: int, spent_ms: float, remaining_ms: float
-    ) -> float:
-        """Chance, as recent frames went, that what is left of a path ends within the time that is left.
-
-        Args:
-            path: as it runs.
-            segment: the next one; 0 for the whole path.
-            spent_ms: what the network has taken until there; 0 when that is not known.
-            remaining_ms: time for the rest of the network; a negative one gives 0.
-
-        Returns:
-            In [0, 1]; before a frame was seen as the profile's frames went.
-        """
-        expected_ms = self.expected_ms(path, segment)
-        recent = _NOTHING_SEEN if self.whole is None else self.whole.recent
-        if segment and self.remaining is not None:
-            of_rest = self.remaining[segment]
-            before_ms = self.forecast.forecast_ms(path) - expected_ms / self.slowdown
-            expected_ms *= of_rest.progress_factor(self.progress(before_ms, spent_ms))
-            recent = of_rest.bound.recent
-        return recent.probability_within(expected_ms, remaining_ms)
-
     def progress(self, forecast_ms: float, spent_ms: float) -> float:
         """What a frame has taken over what was expected of what it has run, whose forecast is given; within the limits
         of `RemainingBound`, and 1 where nothing has run."""
@@ -409,17 +385,6 @@ class TimeModel:
     def bound_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
         """The same, exceeded only with the target miss probability."""
         return self.begin(slowdown).bound_ms(path, segment)
-
-    def probability_in_time(
-        self,
-        path: ExecutionPath,
-        segment: int,
-        spent_ms: float,
-        remaining_ms: float,
-        slowdown: float = 1.0,
-    ) -> float:
-        """See `FrameTimes.probability_in_time`, at a slowdown."""
-        return self.begin(slowdown).probability_in_time(path, segment, spent_ms, remaining_ms)
 
     def part(self, segment: int) -> PartBound:
         """The bound of what is left as a segment begins; of whole frames before the first."""

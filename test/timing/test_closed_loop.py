@@ -107,7 +107,7 @@ def test_late_frames_do_not_come_in_rows():
 @pytest.mark.parametrize('name', WORLDS)
 def test_chances_are_as_often_right_as_they_say(name):
     one = course(name)
-    chances, in_time = np.array(one.chances[50:]), np.array(one.in_time[50:])
+    chances, in_time = np.array(one.chances[42:]), np.array(one.in_time[50:])
     assert np.mean(chances) == pytest.approx(np.mean(in_time), abs=0.02)
 
 

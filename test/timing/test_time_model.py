@@ -308,21 +308,6 @@ def test_a_bound_is_expected_time_by_limit_and_integral_and_interruptions_on_top
     assert times.bound_ms(PATH) - times.interruption_ms == pytest.approx(10.0 * times.factor)
 
 
-def test_the_chance_to_be_in_time_follows_recent_frames(learnt):
-    for number in range(100):
-        learnt.take(ran(10.0 + 0.05 * number, decided_after_ms=4.0))  # up to 15 ms
-    chances = [
-        learnt.model.probability_in_time(PATH, 0, 0.0, remaining_ms)
-        for remaining_ms in (-1.0, 0.0, 9.9, 12.5, 14.9, 40.0)
-    ]
-    assert chances == sorted(chances)
-    assert chances[:3] == [0.0, 0.0, 0.0] and chances[-1] == 1.0
-    assert chances[3] == pytest.approx(0.5, abs=0.05)
-    rest = learnt.model.begin(1.0).probability_in_time(PATH, 1, 4.0, 8.5)
-    assert rest == pytest.approx(0.5, abs=0.1)  # 6 to 11 ms
-    assert learnt.model.probability_in_time(PATH, 0, 0.0, 25.0, slowdown=2.0) == chances[3]
-
-
 @given(st.floats(0.01, 1e300), st.floats(1.0, 1e300))
 def test_no_factor_is_one_that_a_policy_refuses(factor, slowdown):
     limited = limited_factor(slowdown, factor)
