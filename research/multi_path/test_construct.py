@@ -111,9 +111,8 @@ def test_blocks_are_timed_in_the_engine_that_will_run_them(prepared, tmp_path, m
     with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):
         assert detector.engine.identity.startswith('openvino ')
         assert len(detector.detect(prepared.images[0], space.smallest)) >= 0
-        assert detector.engine.forms.keys() >= set(space.keys(space.smallest)) - {
-            space.key(0, space.smallest)
-        }
+        first, *engines, last = space.keys(space.smallest)  # both are worked out on arrays
+        assert detector.engine.forms.keys() >= set(engines)
     assert detector.engine is before
     monkeypatch.setattr(construct, 'is_installed', lambda: False)
     with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):
