@@ -69,26 +69,27 @@ class _TimeLeft(NamedTuple):
             return 1.0
         if self.ms <= _NO_TIME_MS:
             return 0.0
-        if self.recent is not None:
+        if self.recent:
             return float(self._recent_share(math.log(forecast_ms)))
         ratio = math.log(self.ms / forecast_ms / self.factor) / self.deviation
         return 0.5 * math.erfc(-(ratio + _BOUND_DEVIATIONS) / _SQRT_2)
 
     def chances(self, logs: np.ndarray) -> np.ndarray:
         """The same of many, of logarithms of forecasts."""
+        exists = logs <= math.log(_NO_TIME_MS)
         if self.ms <= _NO_TIME_MS:
-            return (logs <= math.log(_NO_TIME_MS)).astype(np.float64)
+            return exists.astype(np.float64)
         if self.ms == math.inf:
             return np.ones_like(logs)
-        if self.recent is not None:
-            return self._recent_share(logs)
+        if self.recent:
+            return np.where(exists, 1.0, self._recent_share(logs))
         deviation = self.deviation
         median = math.log(self.factor) - _BOUND_DEVIATIONS * deviation
         return ndtr((math.log(self.ms) - median - logs) / deviation)
 
     def _recent_share(self, logs: np.ndarray | float) -> np.ndarray:
         """Of recent frames, with those that were interrupted: so the time is all that there is."""
-        assert self.recent is not None
+        assert self.recent
         expected = self.factor / self.recent.factor  # what a forecast is multiplied with
         time = math.log((self.ms + self.recent.interruption_ms) / expected)
         return self.recent.recent.shares_within(time - logs)
@@ -223,7 +224,7 @@ class PassPolicy(FrontierPolicy):
         self, segment: int, remaining_ms: float, factor: float, p90_share: float
     ) -> _TimeLeft:
         recent = None if self._times is None else self._times.part(segment)
-        if recent is not None and not recent.recent.has_limit:
+        if recent and not recent.recent.has_limit:
             recent = None
         return _TimeLeft(remaining_ms, factor, p90_share, recent)
 

@@ -326,6 +326,7 @@ def test_chances_are_those_of_the_frames_that_were_seen():
     left = policy._time_left(0, remaining_ms, bound.factor, 0.9)
     assert left.chance(25.0) == pytest.approx(0.75, abs=0.01)
     assert left.chances(np.log([25.0, 5.0])) == pytest.approx([0.75, 1.0], abs=0.01)
+    assert left.chances(np.log([1e-7]))[0] == 1.0  # a result that exists already
 
 
 def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():
