@@ -21,10 +21,10 @@ from parts.harness import Run, run_script
 
 from deadline_perception.core.device import process_environment, use_threads
 from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.core.tied_process import start_tied, stop_tied
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
-from deadline_perception.timing.contention.load import start_tied, stop_tied
 from deadline_perception.timing.profile import time_frame
 
 GOAL_CORE = 0.02

@@ -44,9 +44,9 @@ from parts.observed_latency import (
 )
 from parts.stress_programs import STRESSES, stress, topic_is_flooded
 
+from deadline_perception.core.tied_process import start_tied, stop_tied
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.runtime.job import Outcome
-from deadline_perception.timing.contention.load import start_tied, stop_tied
 from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.support.node_run import keep_to_this_machine
 

@@ -40,6 +40,7 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
+from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.job import Job, StampReading
@@ -47,7 +48,6 @@ from deadline_perception.runtime.loading import SetupError, make_policy, warm_up
 from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.calibration import BoundCalibrator
-from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast

@@ -72,13 +72,13 @@ def write_small(folder: Path) -> Path:
 def prepared_once(tmp_path_factory) -> Prepared:
     pytest.importorskip('openvino')
     from deadline_perception.core.device import read_device_facts
-    from deadline_perception.engines.segment_models import SegmentModels
     from deadline_perception.engines.segment_store import (
-        SegmentStore,
         default_store_folder,
         store_origin,
     )
+    from deadline_perception.extras.preparation.segment_models import SegmentModels
     from deadline_perception.extras.preparation.segments import prepare
+    from deadline_perception.extras.preparation.store_writer import StoreWriter
 
     images = made_up_images(12)
 
@@ -92,7 +92,7 @@ def prepared_once(tmp_path_factory) -> Prepared:
         models = prepare(
             network,
             list(images),
-            SegmentStore.resume(folder, origin),
+            StoreWriter.resume(folder, origin),
             1,
             models=SegmentModels(network.weights_hash),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from deadline_perception.core.child_command import code_command
-from deadline_perception.timing.contention.load import start_tied, stop_tied
+from deadline_perception.core.tied_process import start_tied, stop_tied
 
 
 @contextmanager

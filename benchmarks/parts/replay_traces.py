@@ -23,8 +23,8 @@ import numpy as np
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.system.priority import Role, ThreadPriority
-from deadline_perception.timing.contention.load import busy_programs
 from parts.beside_programs import beside_programs
 from parts.harness import turns
 from parts.replay_recording import LOOKS, OURS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rclpy.node import Node
 
-from deadline_perception.timing.contention.load import ContentionLoad
+from deadline_perception.extras.contention.load import ContentionLoad
 from parts.beside_programs import beside_programs
 
 UNITS = {'processor': 'core', 'memory': 'memory'}

@@ -235,9 +235,10 @@ def _label_copy(shade: int) -> Callable[[Path], None]:
 
 
 def _segments(folder: Path) -> None:
-    from deadline_perception.engines.segment_store import Form, SegmentStore
+    from deadline_perception.engines.segment_store import Form
+    from deadline_perception.extras.preparation.store_writer import StoreWriter
 
-    store = SegmentStore.resume(folder / 'store', {'device': 'a'})
+    store = StoreWriter.resume(folder / 'store', {'device': 'a'})
     store.begin('stem', Form.INT8)
     times = {'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
     store.add('stem', Form.INT8, compiled=b'code' * 1000, **times)
@@ -253,9 +254,9 @@ def _read_segments(folder: Path) -> None:
 
 
 def _segments_anew(folder: Path) -> None:
-    from deadline_perception.engines.segment_store import SegmentStore
+    from deadline_perception.extras.preparation.store_writer import StoreWriter
 
-    SegmentStore.resume(folder / 'store', {'device': 'b'})
+    StoreWriter.resume(folder / 'store', {'device': 'b'})
 
 
 def _lock(folder: Path) -> None:

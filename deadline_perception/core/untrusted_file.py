@@ -2,7 +2,7 @@
 
 Whatever lies at a path, reading it ends soon, within a stated number of bytes, in values or in a `FileRefused` whose
 words can be printed. It is read once: what is checked is what is used, whoever rewrites the file meanwhile. YAML is
-read by `plain_yaml.py` and tensors by `tensor_file.py`, both through here. docs/security.md lists the limits.
+read by `extras/plain_yaml.py` and tensors by `tensor_file.py`, both through here. docs/security.md lists the limits.
 """
 
 from __future__ import annotations

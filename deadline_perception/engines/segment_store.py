@@ -5,29 +5,27 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import mmap
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 from platformdirs import user_cache_path
 
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import JsonFileError, read_record
-from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
 from deadline_perception.engines.store_lock import foreign_writer
 
 FORMAT = 3  # to be raised when the code of a network's segments, or of their preparation, changes what is prepared
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
+MODELS_SUFFIX = '.quantised'  # of the file beside weights that has the models of their segments
 _NEEDED = ('OpenVINO',)
-_MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
+MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
 
 
 class StoreError(DeadlinePerceptionError):
@@ -77,7 +75,7 @@ class PreparedSegment:
 
 
 @dataclass(frozen=True)
-class _Manifest:
+class Manifest:
     """The file of a store, see `SegmentStore`."""
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
@@ -118,7 +116,7 @@ def store_origin(facts: DeviceFacts) -> dict[str, str]:
 
 
 class SegmentStore:
-    """The prepared segments of one network. Every change is on disk, whole, before the next one begins.
+    """The prepared segments of one network, as `extras/preparation/store_writer.py` writes them.
 
     Args:
         folder: where they lie.
@@ -151,11 +149,11 @@ class SegmentStore:
             raise StoreError(
                 f'prepared segments in {folder} are not used, since they are code: {foreign}'
             )
-        file = store.folder / _MANIFEST
+        file = store.folder / MANIFEST
         if not file.exists():
             raise StoreError(f'no segments are prepared in {folder}')
         try:
-            content = read_record(file, _Manifest, 'list of prepared segments')
+            content = read_record(file, Manifest, 'list of prepared segments')
         except JsonFileError as error:
             raise StoreError(f'prepared segments in {folder} cannot be used: {error}') from error
         store.segments, store.done = content.segments, content.done
@@ -171,26 +169,6 @@ class SegmentStore:
             )
         if content.attempt:  # the process that made it has ended meanwhile
             store.failed.append(content.attempt)
-        return store
-
-    @classmethod
-    def resume(cls, folder: Path, origin: dict[str, str]) -> SegmentStore:
-        """What is there and whole, to be completed; an empty store where nothing can be used.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
-        try:
-            store = cls.load(folder, origin)
-        except StoreError:
-            store = cls(folder, origin)
-            for file in store.folder.glob('*.blob'):
-                file.unlink()
-        damaged = [key for key in store.segments if not store._is_whole(key)]
-        for key in damaged:
-            del store.segments[key]
-        store.done = set() if damaged else store.done
-        store._save()
         return store
 
     def check(self, keys: Collection[str] = ()) -> None:
@@ -232,47 +210,6 @@ class SegmentStore:
                 raise OSError(f'{place} is empty')
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
-    def begin(self, key: str, form: Form) -> bool:
-        """Notes that a form of a segment is being tried; False when an earlier try ended the process."""
-        self._attempt = f'{key} {form.value}'
-        if self._attempt in self.failed:
-            self._attempt = ''
-            return False
-        self._save()
-        return True
-
-    def leave(self) -> None:
-        """Notes that nothing is being tried any more: that a user ends the process says nothing of the form."""
-        self._attempt = ''
-        self._save()
-
-    def add(
-        self,
-        key: str,
-        form: Form,
-        *,
-        error_db: float,
-        time_ms: float,
-        eager_ms: float,
-        reason: str = '',
-        compiled: bytes = b'',
-    ) -> None:
-        """Keeps a segment and, unless it is eager, its compiled form; see `PreparedSegment`."""
-        digest = hashlib.sha256(compiled).hexdigest() if compiled else ''
-        file = f'{digest[:16]}.blob' if compiled else ''
-        segment = PreparedSegment(
-            form, round(error_db, 1), round(time_ms, 3), round(eager_ms, 3), file, digest, reason
-        )
-        if compiled:
-            replace_file(self.folder / file, compiled)
-        self.segments[key], self._attempt = segment, ''
-        self._save()
-
-    def finish(self, keys: Iterable[str]) -> None:
-        """Says that all segments of these keys are there."""
-        self.done, self._attempt = self.done | set(keys), ''
-        self._save()
-
     def _is_whole(self, key: str) -> bool:
         segment = self.segments[key]
         try:
@@ -281,10 +218,3 @@ class SegmentStore:
             )
         except (OSError, FileRefused):
             return False
-
-    def _save(self) -> None:
-        content = _Manifest(
-            FORMAT, self.origin, self.done, self.failed, self._attempt, self.segments
-        )
-        plain = msgspec.to_builtins(content, order='deterministic')
-        replace_file(self.folder / _MANIFEST, json.dumps(plain, indent=1) + '\n')

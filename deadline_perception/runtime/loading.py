@@ -34,6 +34,7 @@ from deadline_perception.decision.scene import SizeQuality
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.engines.segment_store import MODELS_SUFFIX
 from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.networks.model_reference import (
     ModelKind,
@@ -412,9 +413,7 @@ def _segments_are_missing(options: NetworkOptions, network: Network, weights: Pa
     """Return whether the engine wants prepared segments that are missing, and preparing takes about a minute."""
     if options.engine != 'auto' or type(network.engine) is not Eager or not network.engine.notice:
         return False
-    from deadline_perception.engines.segment_models import SUFFIX  # loads torch
-
-    return weights.with_suffix(SUFFIX).is_file() or not network.quantises
+    return weights.with_suffix(MODELS_SUFFIX).is_file() or not network.quantises
 
 
 def warm_up(

@@ -1,7 +1,7 @@
 """Prepare the segments of a network in a process of its own, so that a new device needs no command.
 
-The quantised models of shipped weights lie beside them (`engines/segment_models.py`); compiling them for this device
-takes about a minute, once.
+The quantised models of shipped weights lie beside them (`extras/preparation/segment_models.py`); compiling them for this
+device takes about a minute, once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deadline_perception.core.child_command import module_command
 from deadline_perception.core.errors import printable
-from deadline_perception.timing.contention.load import LoadError, start_tied, stop_tied
+from deadline_perception.core.tied_process import LoadError, start_tied, stop_tied
 
 
 def prepare_segments(weights: Path, threads: int, on_progress: Callable[[str], None]) -> str:

@@ -22,11 +22,11 @@ from deadline_perception.core.errors import DeadlinePerceptionError, command_lin
 from deadline_perception.core.records import Sequence
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import share_folder
+from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.runtime.look_twice import first_look_model
-from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.support.ensure_profile import ensure_profile
 from deadline_perception.tools.support.file_arguments import (

@@ -25,7 +25,6 @@ from deadline_perception.core.errors import command_line
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.core.workers import Workers, joined_workers, own_gpu
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import (
     TABLE_VERSION,
@@ -48,6 +47,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     sample_paths,
 )
 from deadline_perception.extras.evaluation.size_precision import objects_by_size
+from deadline_perception.extras.workers import Workers, joined_workers, own_gpu
 from deadline_perception.networks.model_reference import (
     find_weights,
     load_weights,

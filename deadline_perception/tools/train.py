@@ -18,7 +18,6 @@ import torch
 
 from deadline_perception.core.records import Sequence
 from deadline_perception.core.share_folder import DEFAULT_MODEL
-from deadline_perception.core.workers import Workers, joined_workers, own_gpu
 from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
@@ -47,6 +46,7 @@ from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich,
 from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.weights_start import start_from_weights
+from deadline_perception.extras.workers import Workers, joined_workers, own_gpu
 from deadline_perception.networks.multi_path.checkpoint import (
     build_detector,
     load_detector,

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
-from deadline_perception.timing.contention.load import start_tied, stop_tied
+from deadline_perception.core.tied_process import start_tied, stop_tied
 
 CODES = {
     # 32 chirps of 1,024 samples at 8 antennas to a range-Doppler map, as a 77 GHz sensor's processing does.

@@ -47,6 +47,7 @@ from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_t
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.contention.load import ContentionLoad, units_text
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
     contention_prune,
@@ -57,7 +58,6 @@ from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.system.kernel_thread import name_thread
 from deadline_perception.system.priority import MODES, Role, ThreadPriority
-from deadline_perception.timing.contention.load import ContentionLoad, units_text
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 

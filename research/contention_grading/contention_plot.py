@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from levels import ContentionLevel, UnitDelay, delay_density, smoothed
 
-from deadline_perception.timing.contention.load import units_text
-from deadline_perception.timing.contention.unit import KINDS
+from deadline_perception.extras.contention.load import units_text
+from deadline_perception.extras.contention.unit import KINDS
 
 _SMOOTHED_FRAMES = 9
 _KIND_COLOURS = dict(zip(KINDS, ('#2a6fbb', '#c2571a', '#3b8f4d')))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from levels import FEWEST_DELAYS, UnitDelay
 
-from deadline_perception.timing.contention.load import MOST_UNITS, ContentionLoad
+from deadline_perception.extras.contention.load import MOST_UNITS, ContentionLoad
 
 RUNGS = 8  # of each kind of units
 _ENOUGH = 1.15  # times the longest delay that is to be reproduced: more units are not needed

@@ -18,7 +18,7 @@ from scipy.fft import dct, idct
 from scipy.optimize import brentq
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.timing.contention.load import check_units, units_text
+from deadline_perception.extras.contention.load import check_units, units_text
 
 FEWEST_DELAYS = 20
 _AVERAGED = 9  # frames of the moving average

@@ -5,7 +5,7 @@ import os
 import pytest
 from impact import measure_unit_delays, most_units, record_delays, rungs
 
-from deadline_perception.timing.contention.load import check_units
+from deadline_perception.extras.contention.load import check_units
 
 
 def test_records_one_frame_at_least():

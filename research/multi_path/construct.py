@@ -152,10 +152,11 @@ def engine_in_use(detector, facts: DeviceFacts, paths: Iterable[ExecutionPath]) 
 
 def _compiled(detector, facts: DeviceFacts, folder: Path, paths: Iterable[ExecutionPath]):
     from deadline_perception.engines.compiled_segments import CompiledSegments
-    from deadline_perception.engines.segment_store import SegmentStore, store_origin
+    from deadline_perception.engines.segment_store import store_origin
     from deadline_perception.extras.preparation.segments import prepare
+    from deadline_perception.extras.preparation.store_writer import StoreWriter
 
-    store = SegmentStore.resume(folder, store_origin(facts))
+    store = StoreWriter.resume(folder, store_origin(facts))
     images = [_image(detector.config, seed) for seed in range(_EXAMPLES)]
     prepare(
         detector,

@@ -40,11 +40,11 @@ from deadline_perception.core.measurement_plan import covering_paths
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import find_weights, use_engine
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
-from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.timing.interference import (
     Interference,
     interference_of,

@@ -34,7 +34,7 @@ def test_code_and_modules_see_their_arguments_and_no_module_of_the_folder(folder
 
 
 def test_nobody_else_starts_python(repository):
-    """Commands that name the interpreter are made in one place; the tie of `timing/contention/load.py` is isolated."""
+    """Commands that name the interpreter are made in one place; the tie of `core/tied_process.py` is isolated."""
     found = []
     for file in sorted((repository / 'deadline_perception').rglob('*.py')):
         for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
@@ -51,7 +51,7 @@ def test_nobody_else_starts_python(repository):
                 )
     elsewhere = [row for row in found if row[0] != 'core/child_command.py']
     assert [name for name, _ in elsewhere] == [
-        'timing/contention/load.py',
+        'core/tied_process.py',
         'tools/support/restart.py',
     ], elsewhere
     assert "'-I'" in elsewhere[0][1] and 'sys.orig_argv' in elsewhere[1][1]

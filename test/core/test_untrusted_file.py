@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.plain_yaml import parse_yaml, read_yaml
 from deadline_perception.core.untrusted_file import (
     FileRefused,
     check_kind,
@@ -19,8 +18,7 @@ from deadline_perception.core.untrusted_file import (
     read_bytes,
     read_json,
 )
-
-BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 40))
+from deadline_perception.extras.plain_yaml import read_yaml
 
 
 def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):
@@ -78,41 +76,6 @@ def test_a_file_that_is_rewritten_meanwhile_is_read_or_refused(tmp_path):
     finally:
         ends.set()
         writer.join()
-
-
-@pytest.mark.parametrize(
-    ('text', 'words'),
-    [
-        (BOMB, 'line 1 is an alias or an anchor'),
-        ('a: *b', 'is an alias'),
-        ('<<: {a: 1}', 'is a merge key'),
-        ('a: 1\nb: {c: 1, c: 2}', "line 2 is the key 'c' again"),
-        ('a: 1:30', "'1:30', which YAML reads as a number in base"),
-        ('a: ' + '9' * 5000, 'a number of 5000 characters'),
-        ('[' * 100_000, 'nested too deeply'),
-        ('- ' * 50_000, 'nested too deeply'),
-        ('!!python/object/apply:os.system [ls]', 'has the tag'),
-        ('? [a]\n: 1', 'as a key'),
-        ('a: [', 'it is no YAML'),
-        ('a: \x1b[31m', 'it is no YAML'),
-        ('a\n---\nb', 'it is no YAML'),
-    ],
-)
-def test_yaml_beyond_plain_settings_is_refused(text, words):
-    with pytest.raises(FileRefused, match='^[ -~]{1,400}$') as refused:
-        parse_yaml(text)
-    assert words in str(refused.value)
-
-
-def test_yaml_of_settings_is_read():
-    assert parse_yaml(
-        'a: [1, -2.5, .inf, yes, null, "1:30"]\nb: {c: 2001-01-01, 7: 0x10}\nd: ""'
-    ) == {
-        'a': [1, -2.5, float('inf'), True, None, '1:30'],
-        'b': {'c': '2001-01-01', 7: 16},
-        'd': '',
-    }
-    assert parse_yaml('') is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines import segment_store
 from deadline_perception.engines.choice import choose_engine, is_installed
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_store import FORMAT, SegmentStore, StoreError, store_origin
+from deadline_perception.engines.segment_store import FORMAT, StoreError, store_origin
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 
 FACTS = read_device_facts('cpu')
 COMMAND = r'Prepare them: .*deadline-perception profile --weights w.safetensors --device cpu'
@@ -47,7 +48,7 @@ def test_segments_of_another_format_are_refused_and_made_anew(prepared):
     file.write_text(text.replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'))
     try:
         assert 'cannot be used: ' in choose_engine('auto', network, FACTS).notice
-        assert SegmentStore.resume(prepared.folder, store_origin(FACTS)).segments == {}
+        assert StoreWriter.resume(prepared.folder, store_origin(FACTS)).segments == {}
     finally:
         file.write_text(text)
 

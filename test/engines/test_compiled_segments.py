@@ -13,6 +13,7 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.compiled_segments import CompiledSegments
 from deadline_perception.engines.eager import as_arrays
 from deadline_perception.engines.segment_store import Form, SegmentStore, StoreError, store_origin
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 
 
 def engine(prepared, threads=1):
@@ -129,7 +130,7 @@ def test_a_store_that_is_not_whole_is_refused(prepared):
 
 def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):
     network = prepared.network()
-    store = SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu')))
+    store = StoreWriter.load(prepared.folder, store_origin(read_device_facts('cpu')))
     figures = {'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
     store.add('stage2@w1.00', Form.INT8, compiled=b'of another compiler', **figures)
     network.engine = compiled = CompiledSegments(store, 1)

@@ -14,13 +14,14 @@ from deadline_perception.engines.segment_store import (
     StoreError,
     store_origin,
 )
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 
 ORIGIN = {'device': 'Board', 'CPU capability': 'AVX2', 'OpenVINO version': '1'}
 FIGURES = {'error_db': 31.04, 'time_ms': 1.5, 'eager_ms': 3.0}
 
 
 def filled(folder):
-    store = SegmentStore.resume(folder, ORIGIN)
+    store = StoreWriter.resume(folder, ORIGIN)
     store.add('stage1@w1.00', Form.INT8, compiled=b'compiled', **FIGURES)
     store.add('rpn@f1.00', Form.EAGER, reason='8 bit 3 dB', **FIGURES)
     store.finish(['stage1@w1.00', 'rpn@f1.00', 'pre'])
@@ -47,11 +48,11 @@ def test_what_was_added_is_there_again(tmp_path):
 def test_what_is_absent_or_unfinished_is_refused_and_goes_on_where_it_stopped(tmp_path):
     with pytest.raises(StoreError, match='no segments are prepared'):
         SegmentStore.load(tmp_path / 'a', ORIGIN)
-    store = SegmentStore.resume(tmp_path / 'a', ORIGIN)
+    store = StoreWriter.resume(tmp_path / 'a', ORIGIN)
     store.add('stage1@w1.00', Form.INT8, compiled=b'compiled', **FIGURES)
     with pytest.raises(StoreError, match='was not finished'):
         SegmentStore.load(tmp_path / 'a', ORIGIN).check()
-    assert list(SegmentStore.resume(tmp_path / 'a', ORIGIN).segments) == ['stage1@w1.00']
+    assert list(StoreWriter.resume(tmp_path / 'a', ORIGIN).segments) == ['stage1@w1.00']
 
 
 @pytest.mark.parametrize('damage', [lambda blob: blob.write_bytes(b'comp'), Path.unlink])
@@ -61,7 +62,7 @@ def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
     damage(blob)
     with pytest.raises(StoreError, match='1 prepared segments in .* damaged, such as stage1@w1'):
         SegmentStore.load(tmp_path, ORIGIN).check()
-    store = SegmentStore.resume(tmp_path, ORIGIN)
+    store = StoreWriter.resume(tmp_path, ORIGIN)
     assert (list(store.segments), store.done) == (['rpn@f1.00'], set())
 
 
@@ -82,9 +83,7 @@ def test_a_damaged_list_is_refused_in_one_line_and_begun_anew(tmp_path, change):
     file.write_text(change(file.read_text()))
     with pytest.raises(StoreError, match='cannot be used: '):
         SegmentStore.load(tmp_path, ORIGIN)
-    assert SegmentStore.resume(tmp_path, ORIGIN).segments == {} and not list(
-        tmp_path.glob('*.blob')
-    )
+    assert StoreWriter.resume(tmp_path, ORIGIN).segments == {} and not list(tmp_path.glob('*.blob'))
 
 
 @pytest.mark.parametrize('name', ['CPU capability', 'OpenVINO version'])
@@ -92,17 +91,17 @@ def test_segments_of_another_origin_are_refused_with_both_values(tmp_path, name)
     filled(tmp_path)
     with pytest.raises(StoreError, match=f"{name} is '{ORIGIN[name]}' there and 'other' here"):
         SegmentStore.load(tmp_path, ORIGIN | {name: 'other'})
-    assert SegmentStore.resume(tmp_path, ORIGIN | {name: 'other'}).segments == {}
+    assert StoreWriter.resume(tmp_path, ORIGIN | {name: 'other'}).segments == {}
 
 
 def test_a_form_that_ended_the_process_is_not_tried_again(tmp_path):
-    store = SegmentStore.resume(tmp_path, ORIGIN)
+    store = StoreWriter.resume(tmp_path, ORIGIN)
     assert store.begin('head@h0', Form.INT8)  # and here the process ends
-    store = SegmentStore.resume(tmp_path, ORIGIN)
+    store = StoreWriter.resume(tmp_path, ORIGIN)
     assert not store.begin('head@h0', Form.INT8)
     assert store.begin('head@h0', Form.FLOAT)
     store.add('head@h0', Form.FLOAT, compiled=b'x', **FIGURES)
-    assert SegmentStore.resume(tmp_path, ORIGIN).failed == ['head@h0 8 bit']
+    assert StoreWriter.resume(tmp_path, ORIGIN).failed == ['head@h0 8 bit']
 
 
 def test_a_compiled_segment_has_a_file_of_the_folder_and_an_eager_one_has_none():

@@ -11,6 +11,7 @@ import pytest
 
 from deadline_perception.engines.segment_store import SegmentStore, StoreError, default_store_folder
 from deadline_perception.engines.store_lock import foreign_writer, store_lock
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 
 HOLDER = """
 import sys
@@ -71,7 +72,7 @@ def test_a_cache_that_is_cleared_meanwhile_has_a_lock_of_its_own(folder):
 
 
 def test_a_folder_that_everybody_may_write_is_not_used(folder):
-    SegmentStore.resume(folder, {})
+    StoreWriter.resume(folder, {})
     assert foreign_writer(folder) == '' and SegmentStore.load(folder, {}).segments == {}
     for place in (folder, folder.parent):
         place.chmod(0o777)
@@ -85,7 +86,7 @@ def test_a_folder_that_everybody_may_write_is_not_used(folder):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='needs to give a folder away')
 def test_a_folder_of_another_user_is_not_used(folder):
-    SegmentStore.resume(folder, {})
+    StoreWriter.resume(folder, {})
     os.chown(folder, 12345, -1)
     with pytest.raises(StoreError, match='belongs to the user 12345, expected 0'):
         SegmentStore.load(folder, {})
@@ -95,7 +96,7 @@ def test_a_folder_of_another_user_is_not_used(folder):
 @pytest.mark.skipif(os.geteuid() != 0, reason='needs to give files away')
 @pytest.mark.parametrize('mode', [0o664, 0o666])
 def test_files_and_folders_that_others_may_write_are_not_used(folder, mode):
-    SegmentStore.resume(folder, {})
+    StoreWriter.resume(folder, {})
     (folder / 'blob').write_bytes(b'code')
     for place in (folder, folder / 'blob'):
         before = place.stat().st_mode

@@ -18,7 +18,8 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.useful_paths import paths_of
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_store import SegmentStore, store_origin
+from deadline_perception.engines.segment_store import store_origin
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.extras.several_networks.nested_task import load_nested_task
 from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.networks.model_reference import (
@@ -444,7 +445,7 @@ def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_
     )
     options = NetworkOptions(str(prepared.weights), profile=str(tmp_path / 'part.json'))
     assert list(load_task(options, tmp_path).kept_paths) == few
-    store = SegmentStore.load(prepared.folder, store_origin(facts))
+    store = StoreWriter.load(prepared.folder, store_origin(facts))
     store.done = set(space.keys(few[0]))
     store.finish(())
     for profile in ('part', 'whole'):

@@ -28,9 +28,9 @@ from rosbags.interfaces import (
 )
 from rosbags.rosbag2 import metadata, reader, storage_mcap, storage_sqlite3
 
-from deadline_perception.core.plain_yaml import parse_yaml
 from deadline_perception.core.untrusted_file import MIB
 from deadline_perception.extras.data.bag_compression import MOST_CHUNK_BYTES, decompressed
+from deadline_perception.extras.plain_yaml import parse_yaml
 
 MOST_METADATA_BYTES = 2**18  # of metadata.yaml
 MOST_TOPICS = 10_000

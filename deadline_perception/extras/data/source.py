@@ -16,7 +16,6 @@ from deadline_perception.core.images.image_file import (
     load_image,
     read_image_folder,
 )
-from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.data.bag import read_bag
 from deadline_perception.extras.data.bdd100k import (
@@ -34,6 +33,7 @@ from deadline_perception.extras.data.pascal_voc import is_voc, read_voc
 from deadline_perception.extras.data.unread_images import unread_images
 from deadline_perception.extras.data.unread_labels import unread_labels
 from deadline_perception.extras.data.yolo import SPLIT_KEYS, is_yolo, read_yolo
+from deadline_perception.extras.plain_yaml import read_yaml
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
 VIDEO_ENDINGS = ('.mp4', '.avi', '.mkv', '.mov', '.m4v', '.webm', '.mpg', '.mpeg')

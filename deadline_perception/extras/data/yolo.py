@@ -16,11 +16,11 @@ from deadline_perception.core.images.image_file import (
     image_size,
     load_image,
 )
-from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.records import Frame, GroundTruth, Sequence, check_class_names
 from deadline_perception.core.untrusted_file import read_text
 from deadline_perception.extras.data.ground_truth import GroundTruthCollector
 from deadline_perception.extras.data.unread_images import unread_images
+from deadline_perception.extras.plain_yaml import read_yaml
 
 SPLIT_KEYS = {'val': ('val', 'valid'), 'test': ('test',), 'train': ('train',)}
 _MOST_CLASSES = 10_000

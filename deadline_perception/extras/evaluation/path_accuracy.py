@@ -16,7 +16,6 @@ from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_t
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.core.records import Sequence as DrivingSequence
-from deadline_perception.core.workers import Workers
 from deadline_perception.extras.data.class_names import relabelled
 from deadline_perception.extras.evaluation.average_precision import (
     AveragePrecision,
@@ -24,6 +23,7 @@ from deadline_perception.extras.evaluation.average_precision import (
 )
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.extras.evaluation.size_precision import precision_by_size
+from deadline_perception.extras.workers import Workers
 
 # The AP of a class with n objects varies by up to 50 / sqrt(n) points (a share of n draws): 7 points with so many.
 RANKING_OBJECTS = 50

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from deadline_perception.core.execution_path import SCALE, SKIP, ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import covering_paths, with_settings
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.engines.channels_last import channels_last
 from deadline_perception.engines.compiled_segments import Compiler
 from deadline_perception.engines.eager import (
     ArrayCompute,
@@ -37,9 +36,11 @@ from deadline_perception.engines.eager import (
     as_tensors,
 )
 from deadline_perception.engines.openvino_library import Model, load_openvino, own_signal_stack
-from deadline_perception.engines.segment_models import SegmentModels
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.engines.segment_store import Form, SegmentStore
+from deadline_perception.engines.segment_store import Form
+from deadline_perception.extras.preparation.channels_last import channels_last
+from deadline_perception.extras.preparation.segment_models import SegmentModels
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 
 CALIBRATION_IMAGES, CHECK_IMAGES = (
     12,
@@ -146,7 +147,7 @@ def check_images(images: Sequence[np.ndarray]) -> None:
 def prepare(
     network: Network,
     images: Sequence[np.ndarray],
-    store: SegmentStore,
+    store: StoreWriter,
     threads: int,
     *,
     keys: Collection[str] | None = None,
@@ -292,7 +293,7 @@ class SegmentMaker:
     """
 
     def __init__(
-        self, store: SegmentStore, threads: int, weights_hash: str = '', *, quantises: bool = True
+        self, store: StoreWriter, threads: int, weights_hash: str = '', *, quantises: bool = True
     ) -> None:
         self._quantises = quantises
         self._compiler, self._store = Compiler(threads), store

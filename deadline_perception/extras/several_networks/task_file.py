@@ -11,8 +11,8 @@ from typing import Any
 
 from deadline_perception.core.decoding import decode
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.untrusted_file import FileRefused
+from deadline_perception.extras.plain_yaml import read_yaml
 from deadline_perception.extras.several_networks.scheduling.quality import Approach
 
 _MOST_TASKS, _MOST_PERIODS, _MOST_LEVELS = 64, 256, 1000

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.workers import Workers
 from deadline_perception.extras.training.first_stage import first_stage_of
 from deadline_perception.extras.training.losses import path_losses
 from deadline_perception.extras.training.samples import Sample, SampleSource
@@ -23,6 +22,7 @@ from deadline_perception.extras.training.targets import TargetObjects
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import ResumableTraining
 from deadline_perception.extras.training.transfer import add_up_gradients, resized, to_batch
+from deadline_perception.extras.workers import Workers
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from deadline_perception.core.child_command import module_command
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.tied_process import start_tied, stop_tied
 from deadline_perception.extras.external_models.exported.model_error import ModelError
-from deadline_perception.timing.contention.load import start_tied, stop_tied
 
 _ORDER, _ARRAYS, _ANSWER = 'order.json', 'arrays.npz', 'answer.json'
 _MOST_LETTERS = 1500

@@ -21,22 +21,24 @@ from deadline_perception.core.device import (
     use_threads,
 )
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.tied_process import start_tied, stop_tied
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.choice import is_installed
-from deadline_perception.engines.segment_models import SUFFIX, SegmentModels
 from deadline_perception.engines.segment_store import (
+    MODELS_SUFFIX,
     SegmentStore,
     StoreError,
     default_store_folder,
     store_origin,
 )
 from deadline_perception.engines.store_lock import foreign_writer, store_lock
-from deadline_perception.timing.contention.load import start_tied, stop_tied
+from deadline_perception.extras.preparation.segment_models import SegmentModels
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.tools.support.terminal import progress_bar, say
 
 _MOST_CRASHES = 20  # each rules one form of one segment out
 # Files that both processes share.
-_IMAGES, _KEYS, _DONE, _MADE = 'images.npy', 'keys.json', 'done', f'made{SUFFIX}'
+_IMAGES, _KEYS, _DONE, _MADE = 'images.npy', 'keys.json', 'done', f'made{MODELS_SUFFIX}'
 
 
 class PreparationFailed(DeadlinePerceptionError):
@@ -126,7 +128,7 @@ def _prepare(
 ) -> None:
     """Completes the store of a network by some keys; its lock is held."""
     folder = default_store_folder(network.config_name, network.weights_hash)
-    store = SegmentStore.resume(folder, store_origin(facts))
+    store = StoreWriter.resume(folder, store_origin(facts))
     there = sum(key in store.segments for key in keys)
     with (
         tempfile.TemporaryDirectory() as folder_name,
@@ -192,16 +194,16 @@ def _keep_models(weights: Path, models: SegmentModels, store: SegmentStore) -> N
     if are_new and models.forms.keys() >= store.segments.keys():
         # In a folder that others own, they are made anew elsewhere.
         with contextlib.suppress(OSError):
-            models.save(weights.with_suffix(SUFFIX))
+            models.save(weights.with_suffix(MODELS_SUFFIX))
 
 
 def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
     """The models of segments that lie beside the weights; none where they cannot be read, which is logged."""
     try:
-        return SegmentModels.load(weights.with_suffix(SUFFIX), weights_hash)
+        return SegmentModels.load(weights.with_suffix(MODELS_SUFFIX), weights_hash)
     except (OSError, FileRefused) as error:
         say(
-            f'{weights.with_suffix(SUFFIX)} cannot be used: {printable(error)}; segments are quantised anew'
+            f'{weights.with_suffix(MODELS_SUFFIX)} cannot be used: {printable(error)}; segments are quantised anew'
         )
         return SegmentModels(weights_hash)
 
@@ -218,7 +220,7 @@ def main(weights: str, place: str, threads: str) -> None:
         made = prepare(
             network,
             np.load(Path(place) / _IMAGES),
-            SegmentStore.resume(folder, store_origin(read_device_facts('cpu'))),
+            StoreWriter.resume(folder, store_origin(read_device_facts('cpu'))),
             int(threads),
             keys=json.loads((Path(place) / _KEYS).read_text()),
             models=models_at_hand(Path(weights), network.weights_hash),

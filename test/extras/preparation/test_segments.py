@@ -16,13 +16,14 @@ from deadline_perception.extras.preparation.segments import (
     prepare,
     signal_to_error_db,
 )
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.networks.multi_path.suppression import nms
 
 FACTS = read_device_facts('cpu')
 
 
 def store_in(folder):
-    return SegmentStore.resume(folder, store_origin(FACTS))
+    return StoreWriter.resume(folder, store_origin(FACTS))
 
 
 def test_every_segment_is_prepared_and_within_the_tolerance(prepared):

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torchvision.ops import box_iou
 
-from deadline_perception.core.workers import Workers
 from deadline_perception.extras.training.losses import path_losses
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich
@@ -14,6 +13,7 @@ from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import TrainingDiverged
 from deadline_perception.extras.training.transfer import to_batch
+from deadline_perception.extras.workers import Workers
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 

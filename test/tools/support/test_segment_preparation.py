@@ -26,8 +26,9 @@ ORIGIN = {'device': 'Board'}
 CRASHES = """
 import os, signal, sys
 from pathlib import Path
-from deadline_perception.engines.segment_store import Form, SegmentStore
-store = SegmentStore.resume(Path(sys.argv[1]), {'device': 'Board'})
+from deadline_perception.engines.segment_store import Form
+from deadline_perception.extras.preparation.store_writer import StoreWriter
+store = StoreWriter.resume(Path(sys.argv[1]), {'device': 'Board'})
 if store.begin('stage2@w1.00', Form.INT8):
     os.kill(os.getpid(), signal.SIGSEGV)
 store.finish(['stage2@w1.00'])

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.records import check_class_names
 from deadline_perception.core.untrusted_file import (
     MOST_TEXT_BYTES,
@@ -16,6 +15,7 @@ from deadline_perception.core.untrusted_file import (
 )
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.exported.stated_facts import names_by_number
+from deadline_perception.extras.plain_yaml import read_yaml
 from deadline_perception.networks.kinds import SET_SUFFIXES
 
 COCO = 'coco'

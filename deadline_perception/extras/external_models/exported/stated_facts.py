@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.core.errors import printable
-from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.untrusted_file import (
     MOST_TEXT_BYTES,
     FileRefused,
@@ -22,6 +21,7 @@ from deadline_perception.core.untrusted_file import (
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.pixels import MOST_SIDE_PX
+from deadline_perception.extras.plain_yaml import read_yaml
 
 BESIDE = 'metadata.yaml'  # of Ultralytics' OpenVINO IR
 _AT_END = 'metadata.json'  # of its TensorFlow Lite files, which are an archive behind the network

@@ -16,7 +16,6 @@ from msgspec import Meta
 from deadline_perception.core.decoding import decode
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import printable
-from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.segment_run import Network
@@ -26,6 +25,7 @@ from deadline_perception.extras.external_models.model_set.model_set import (
     ModelSet,
 )
 from deadline_perception.extras.external_models.model_set.whole_detector import BACKGROUND
+from deadline_perception.extras.plain_yaml import read_yaml
 from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.networks.model_reference import use_engine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from deadline_perception.core.workers import Workers, own_gpu
+from deadline_perception.extras.workers import Workers, own_gpu
 
 
 def test_workers_share_every_item_once():

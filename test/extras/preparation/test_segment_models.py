@@ -13,12 +13,13 @@ import openvino
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.untrusted_file import FileRefused
-from deadline_perception.engines import segment_models
 from deadline_perception.engines.openvino_library import openvino_core
-from deadline_perception.engines.segment_models import SegmentModels
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
 from deadline_perception.engines.tensor_file import read_header, write_tensors
+from deadline_perception.extras.preparation import segment_models
+from deadline_perception.extras.preparation.segment_models import SegmentModels
 from deadline_perception.extras.preparation.segments import prepare
+from deadline_perception.extras.preparation.store_writer import StoreWriter
 
 ops = openvino.opset13
 
@@ -115,7 +116,7 @@ def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_pat
     assert first.segments.keys() <= made.forms.keys()
     monkeypatch.setitem(sys.modules, 'nncf', None)  # importing it fails
     monkeypatch.setattr(torch.export, 'export', None)
-    second = SegmentStore.resume(tmp_path / 'second', origin)
+    second = StoreWriter.resume(tmp_path / 'second', origin)
     again = prepare(network, list(prepared.images), second, 1, models=made)
     assert (
         again.forms == {}
@@ -135,7 +136,7 @@ def test_models_that_are_wrong_here_are_made_anew(prepared, tmp_path):
     wrong = SegmentModels('abc')
     key = next(key for key in network.path_space.carriers() if key.startswith('stage1'))
     wrong.add(key, Form.INT8, product(2.0))
-    store = SegmentStore.resume(tmp_path / 'store', origin)
+    store = StoreWriter.resume(tmp_path / 'store', origin)
     made = prepare(network, list(prepared.images), store, 1, keys=[key], models=wrong)
     assert store.done == {key} and store.segments[key].form in (Form.INT8, Form.FLOAT, Form.EAGER)
     assert store.segments[key].form is not Form.INT8 or list(made.forms) == [key]

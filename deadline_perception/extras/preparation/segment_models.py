@@ -26,7 +26,6 @@ from deadline_perception.engines.openvino_library import load_openvino, openvino
 from deadline_perception.engines.segment_store import Form
 from deadline_perception.engines.tensor_file import read_header, read_tensors, write_tensors
 
-SUFFIX = '.quantised'
 _FORMAT = '2'
 _MOST_BYTES = 256 * MIB  # of one model, once it is not compressed
 _NEAREST = 3  # models of other keys that are tried for one that has none of its own

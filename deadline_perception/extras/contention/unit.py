@@ -1,6 +1,6 @@
 """One artificial contention unit, the program of a process: vector addition, multiplication and FFT, over and over.
 
-    python -m deadline_perception.timing.contention.unit KIND [SHARE]
+    python -m deadline_perception.extras.contention.unit KIND [SHARE]
 
 Source: contention paper, section 4.1.2. Changed: the paper has one kind; here a kind says which part of the machine the
 same three operations load, and a unit may rest between its slices, so that counts of it give fine steps of contention

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from deadline_perception.engines.channels_last import channels_last
 from deadline_perception.engines.openvino_library import openvino_core
+from deadline_perception.extras.preparation.channels_last import channels_last
 
 openvino = pytest.importorskip('openvino')
 ops = openvino.opset13

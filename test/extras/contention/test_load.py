@@ -13,20 +13,17 @@ from pathlib import Path
 import pytest
 from waiting import WAIT_S, wait
 
-from deadline_perception.timing.contention.load import (
+from deadline_perception.core.tied_process import LoadError, has_ended
+from deadline_perception.extras.contention.load import (
     ContentionLoad,
-    LoadError,
     busy_programs,
     check_units,
-    has_ended,
-    start_tied,
-    stop_tied,
     units_text,
 )
 
 OWNER = """
 import sys, time
-from deadline_perception.timing.contention.load import ContentionLoad
+from deadline_perception.extras.contention.load import ContentionLoad
 with ContentionLoad({'core': 1, 'memory': 1}) as load:
     load.set({'core': 1})
     print(*load.pids, flush=True)
@@ -118,7 +115,7 @@ def test_units_end_with_an_owner_that_fails():
 
 def test_programs_that_were_not_started_here_are_left_alone():
     other = subprocess.Popen(
-        [sys.executable, '-m', 'deadline_perception.timing.contention.unit', 'core', '0.1'],
+        [sys.executable, '-m', 'deadline_perception.extras.contention.unit', 'core', '0.1'],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -188,36 +185,3 @@ def test_programs_run_beside_the_block_and_no_longer(load_benchmark, tmp_path):
         )
         assert not any(map(has_ended, programs))
     assert all(is_gone(program.pid) for program in programs)
-
-
-def test_a_program_is_asked_to_end_before_it_is_killed_and_takes_its_own_programs_along(tmp_path):
-    file = tmp_path / 'said'
-    program = start_tied(
-        [
-            sys.executable,
-            '-c',
-            f"""
-import subprocess, sys, time
-child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(2, lambda *_: 0)\\n'
-                          'signal.signal(15, lambda *_: 0)\\nprint("up", flush=True)\\ntime.sleep(120)'],
-                         stdout=subprocess.PIPE)
-child.stdout.readline()
-try:
-    print(child.pid, flush=True)
-    time.sleep(120)
-except KeyboardInterrupt:
-    open({str(file)!r}, 'w').write('asked')
-""",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    child = int(program.stdout.readline())
-    stop_tied(program, asks=True)
-    assert file.read_text() == 'asked' and has_ended(program)
-    wait(lambda: is_gone(child), 'the program that it had started')
-
-
-def test_a_program_that_does_not_exist_is_named():
-    with pytest.raises(LoadError, match="program 'no-such-program' is not found"):
-        start_tied(['no-such-program'])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from deadline_perception.timing.contention.load import ContentionLoad
-from deadline_perception.timing.contention.unit import make_work
+from deadline_perception.extras.contention.load import ContentionLoad
+from deadline_perception.extras.contention.unit import make_work
 
 
 @pytest.mark.parametrize('kind', ['core', 'memory'])
@@ -29,7 +29,7 @@ def test_an_unknown_kind_is_refused():
     ):
         make_work('disk')
     run = subprocess.run(
-        [sys.executable, '-m', 'deadline_perception.timing.contention.unit', 'disk'],
+        [sys.executable, '-m', 'deadline_perception.extras.contention.unit', 'disk'],
         capture_output=True,
         text=True,
         timeout=60,

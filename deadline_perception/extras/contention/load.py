@@ -1,119 +1,30 @@
-"""Artificial contention: counted units and other programs beside this process, which end with it whatever happens.
-
-Each is a process in a session of its own, as other programs of the machine are. It is started behind a few lines that
-have the kernel end it when the thread that started it is gone (PR_SET_PDEATHSIG, which an `exec` keeps), so that not
-even a SIGKILL of the owner leaves one behind. Only processes that were started here are ever signalled.
-"""
+"""Artificial contention: counted units beside this process, which end with it."""
 
 from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 from deadline_perception.core.child_command import module_command
-from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.timing.contention.unit import KINDS
+from deadline_perception.core.tied_process import (
+    PATIENCE_S,
+    LoadError,
+    has_ended,
+    start_tied,
+    stop_tied,
+)
+from deadline_perception.extras.contention.unit import KINDS
 
 UNIT_SHARE = 0.25  # of a core that one unit asks for
 MOST_UNITS = 256  # of one kind; more are a mistake
-_UNIT = 'deadline_perception.timing.contention.unit'
+_UNIT = 'deadline_perception.extras.contention.unit'
 _READY_S = 60.0  # a GPU's libraries take long to load
-_PATIENCE_S = 5.0  # of a program that is asked to end
 _ONE_THREAD = dict.fromkeys(('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS'), '1')
-_TIE = (
-    'import contextlib, ctypes, os, sys\n'
-    'owner, ending, niceness = map(int, sys.argv[1:4])\n'
-    'ctypes.CDLL(None).prctl(1, ending)\n'  # PR_SET_PDEATHSIG
-    'niceness = os.nice(niceness)\n'
-    'if niceness > 0:\n'  # a kernel that groups by session heeds the niceness of sessions alone
-    '    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:\n'
-    '        file.write(str(niceness))\n'
-    'if os.getppid() == owner:\n'  # else it was gone before
-    '    os.execvp(sys.argv[4], sys.argv[4:])\n'
-)
-
-
-class LoadError(DeadlinePerceptionError):
-    """Programs that should load the machine cannot be started, or have ended by themselves."""
-
-
-def start_tied(
-    command: Sequence[str], *, ending: int = signal.SIGKILL, niceness: int = 0, **options: Any
-) -> subprocess.Popen[str]:
-    """Starts a program that ends when the calling thread is gone, in a session of its own, which is as nice as it is.
-
-    Args:
-        command: program and arguments.
-        ending: signal that it then gets; SIGTERM for one that has programs of its own to end.
-        niceness: that it has beyond this process, in [0, 19].
-        options: of `subprocess.Popen`.
-
-    Raises:
-        LoadError: there is no such program.
-    """
-    check_program(command)
-    tie = [
-        sys.executable,
-        '-I',
-        '-S',
-        '-c',
-        _TIE,
-        str(os.getpid()),
-        str(int(ending)),
-        str(niceness),
-        *command,
-    ]
-    return subprocess.Popen(
-        tie, **{'stdin': subprocess.DEVNULL, 'start_new_session': True, **options}
-    )
-
-
-def check_program(command: Sequence[str]) -> None:
-    """Makes sure that there is a program of this name.
-
-    Raises:
-        LoadError: there is none.
-    """
-    if shutil.which(command[0]) is None:
-        raise LoadError(f'program {command[0]!r} is not found, expected one that can be run')
-
-
-def stop_tied(process: subprocess.Popen[str], *, asks: bool = False) -> None:
-    """Ends a program of `start_tied` and waits for it.
-
-    Args:
-        process: the program.
-        asks: have it, and what it started in its session, end by SIGINT, then SIGTERM, before they are killed.
-    """
-    if (
-        process.returncode is None
-    ):  # until it is waited for, its number and its group's belong to nobody else
-        for number in (signal.SIGINT, signal.SIGTERM) if asks else ():
-            if not has_ended(process):
-                os.killpg(process.pid, number)
-            until_s = time.monotonic() + _PATIENCE_S
-            while not has_ended(process) and time.monotonic() < until_s:
-                time.sleep(0.02)
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:  # killed before it had a group of its own
-            process.kill()
-    process.wait()
-
-
-def has_ended(process: subprocess.Popen[str]) -> bool:
-    """Whether a program has ended; its number stays its own until `stop_tied`."""
-    if process.returncode is not None:
-        return True
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def busy_programs(count: int) -> AbstractContextManager[ContentionLoad]:
@@ -264,7 +175,7 @@ class ContentionLoad:
             if select.select([unit.stdout], [], [], 0.5)[0]:
                 if unit.stdout.readline() == 'ready\n':
                     return
-                unit.wait(_PATIENCE_S)
+                unit.wait(PATIENCE_S)
                 said = unit.stderr.read().strip().splitlines() or [f'status {unit.returncode}']
                 raise LoadError(
                     f'a contention unit of the kind {kind} cannot be started: {said[-1]}'
