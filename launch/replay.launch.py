@@ -25,7 +25,7 @@ from launch.events.process import ProcessExited
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 
-from deadline_perception.nodes import bringup
+from deadline_perception.nodes import bag_replay, bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import RECORDER, BringupError
 from deadline_perception.system.supervision import TRY_AGAIN_STATUS, ProcessOrder, describe_exit
@@ -56,16 +56,16 @@ def _values(context: LaunchContext) -> dict[str, object]:
 
 
 def _check(context: LaunchContext) -> list:
-    values = bringup.prepare_replay(_values(context))
+    values = bag_replay.prepare_replay(_values(context))
     if values['record']:
-        bringup.check_recording(Path(str(values['record'])).expanduser())
+        bag_replay.check_recording(Path(str(values['record'])).expanduser())
     return [SetLaunchConfiguration('image_transport', str(values['image_transport']))]
 
 
 def _replay(context: LaunchContext) -> list:
     values = _values(context)
     recorder = _start(bringup.process_order(RECORDER, values)) if values['record'] else []
-    return [*recorder, *_start(bringup.readiness_order(values))]
+    return [*recorder, *_start(bag_replay.readiness_order(values))]
 
 
 def _start(order: ProcessOrder) -> list:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 WAIT_S = 90.0
 ASK_AGAIN_S = 20.0
@@ -40,3 +41,16 @@ def answer_of(client, request, what):
 
     wait(answered, what)
     return next(future.result() for _, future in asked if future.done())
+
+
+def state(pid: int) -> str:
+    """Letter of the kernel, such as T of a process that is stopped; Z where there is none."""
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
+    except OSError:
+        return 'Z'
+
+
+def is_gone(pid: int) -> bool:
+    """No such process, or one that has ended and nobody has asked for its status."""
+    return state(pid) == 'Z'

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -207,31 +206,6 @@ class SlicedLayer(nn.Module):
         """Number of the setting whose own weights a cut uses."""
         return cut.row
 
-    def reorder(self, orders: Sequence[Tensor | None]) -> None:
-        """Puts units of every group into another order, along all axes.
-
-        Args:
-            orders: by group, int64 `[units]`: the old number of the unit at each place; None for a group that stays.
-        """
-        with torch.no_grad():
-            for name, of_weight in self.axes.items():
-                weight = getattr(self, name, None)
-                if weight is None:
-                    continue
-                for axis, spans in of_weight.items():
-                    places, offset = [], 0
-                    for span in spans:
-                        order = orders[span.group]
-                        units = torch.arange(span.units) if order is None else order
-                        units = units.to(weight.device)[:, None] * span.per_unit
-                        places.append(
-                            (units + torch.arange(span.per_unit, device=weight.device)).flatten()
-                            + offset
-                        )
-                        offset += span.size
-                    weight.copy_(weight.index_select(axis, torch.cat(places)))
-        self.forget_copies()
-
     def _in_use(self, cut: Cut, folded: Norm | None) -> Weights:
         """The weights as inference uses them."""
         return self.views(cut)
@@ -244,25 +218,6 @@ class SlicedLayer(nn.Module):
 def _contiguous(part: Tensor) -> Tensor:
     return (
         part.contiguous(memory_format=torch.channels_last) if part.dim() == 4 else part.contiguous()
-    )
-
-
-def weight_bytes(module: nn.Module) -> int:
-    """Memory of a module's weights, with the copies that the cuts used so far have left."""
-    own = {
-        tensor.untyped_storage().data_ptr()
-        for tensor in chain(module.parameters(), module.buffers())
-    }
-    copies = (
-        part
-        for layer in module.modules()
-        if isinstance(layer, SlicedLayer)
-        for parts in layer._laid_out.values()
-        for part in parts
-        if isinstance(part, Tensor)
-    )
-    return sum(parameter.nbytes for parameter in module.parameters()) + sum(
-        copy.nbytes for copy in copies if copy.untyped_storage().data_ptr() not in own
     )
 
 

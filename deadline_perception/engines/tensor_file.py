@@ -1,4 +1,4 @@
-"""The one reader and writer of tensors on disk: safetensors, and what `torch.save` wrote, of which nothing is executed.
+"""The one reader and writer of tensors on disk, as safetensors.
 
 A file's header, of bounded size, is read first, so that a caller can compare it with what it expects before any tensor
 takes memory. Then the file is read once, into memory: whoever rewrites it meanwhile changes nothing that is used.
@@ -6,11 +6,7 @@ takes memory. Then the file is read once, into memory: whoever rewrites it meanw
 
 from __future__ import annotations
 
-import io
 import math
-import pickle
-import re
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, TypeVar
@@ -40,18 +36,8 @@ MOST_BYTES = (
 _MOST_HEADER_BYTES = (
     4 * MIB
 )  # a few hundred tensors with names, a class list and a recipe take a hundredth of it
-_MOST_NAME = 300  # characters; names of layers have some tens
-_Name = Annotated[str, Meta(max_length=_MOST_NAME)]
-_INSIDE = (
-    'model',
-    'state_dict',
-    'model_state_dict',
-)  # where training scripts put the weights in a checkpoint
-_SAFE_TORCH = (
-    2,
-    10,
-)  # before it, weights alone could run code or damage memory (CVE-2025-32434, CVE-2026-24747)
-_VALUES_PER_BYTE = 8  # of a file's tensors, which may share memory
+MOST_NAME = 300  # characters; names of layers have some tens
+_Name = Annotated[str, Meta(max_length=MOST_NAME)]
 
 
 Values = TypeVar('Values')
@@ -136,48 +122,6 @@ def _read(
         raise FileRefused(printable(error, 200)) from error
 
 
-def read_state_dict(file: Path) -> dict[str, Tensor]:
-    """Weights by name, of a safetensors file or of one that `torch.save` wrote, also where they lie within a
-    checkpoint.
-
-    Raises:
-        OSError: the file cannot be read.
-        FileRefused: it holds something else.
-    """
-    import torch
-
-    file = Path(file)
-    content = (
-        read_tensors(file)
-        if file.suffix == '.safetensors'
-        else _unpickled(read_bytes(file, MOST_BYTES))
-    )
-    for key in _INSIDE:
-        if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
-            content = content[key]
-    if not isinstance(content, Mapping) or not content:
-        raise FileRefused(f'it holds {type(content).__name__}, expected weights by name')
-    for name, value in content.items():
-        if (
-            not isinstance(name, str)
-            or not isinstance(value, torch.Tensor)
-            or len(name) > _MOST_NAME
-        ):
-            raise FileRefused(
-                f'it holds {type(value).__name__} under {printable(repr(name), 60)}, expected weights by '
-                f'name'
-            )
-        if value.layout is not torch.strided or value.is_quantized or value.is_meta:
-            raise FileRefused(
-                f'{printable(name, 60)} is sparse, quantised or without values, expected plain weights'
-            )
-        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-            raise FileRefused(f'{printable(name, 60)} states more values than the file holds')
-    if sum(value.numel() for value in content.values()) > _VALUES_PER_BYTE * file.stat().st_size:
-        raise FileRefused('its tensors state more values than it holds')
-    return dict(content)
-
-
 def write_tensors(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Writes a safetensors file whole or not at all; see `replace_file`.
 
@@ -188,45 +132,3 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     replace_file(file, save(plain, dict(metadata)))
-
-
-def _unpickled(content: bytes) -> object:
-    """What `torch.save` wrote, as far as it is tensors, numbers, texts and containers of them."""
-    import torch
-
-    version = tuple(int(part) for part in torch.__version__.split('.')[:2])
-    if version < _SAFE_TORCH:
-        raise FileRefused(
-            f'PyTorch {torch.__version__} does not read it safely (CVE-2026-24747), expected '
-            f'{".".join(map(str, _SAFE_TORCH))} or later, or weights as safetensors'
-        )
-    if content[:2] == b'PK':
-        _check_archive(content)
-    try:
-        return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
-    except pickle.UnpicklingError as error:  # whose words tell how to switch the safety off
-        named = re.search(r'GLOBAL (\S+)', str(error))
-        beside = f' such as {printable(named[1], 80)}' if named else ''
-        raise FileRefused(
-            f'it holds more than tensors,{beside} or is damaged; expected a state dict '
-            f'(torch.save(model.state_dict(), file)), not a whole module'
-        ) from error
-    except Exception as error:  # each operation of damaged bytes fails in its own way
-        raise FileRefused(
-            f'it is cut off, damaged or no file of torch.save ({type(error).__name__})'
-        ) from error
-
-
-def _check_archive(content: bytes) -> None:
-    """Makes sure that nothing in an archive is larger than it is there: `torch.save` compresses nothing."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-        raise FileRefused('it is cut off or a damaged archive') from error
-    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries) or sum(
-        entry.file_size for entry in entries
-    ) > len(content):
-        raise FileRefused(
-            'its parts are compressed or overlap, expected them as torch.save writes them'
-        )

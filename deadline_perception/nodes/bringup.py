@@ -9,11 +9,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from deadline_perception.core.child_command import module_command
@@ -167,71 +165,18 @@ def start_orders(values: Mapping[str, object]) -> list[ProcessOrder]:
         BagError: nor can the bag.
         FileNotFoundError: it is not there.
     """
+    from deadline_perception.nodes import bag_replay
+
     if values['bag']:
-        values = prepare_replay(values)
+        values = bag_replay.prepare_replay(values)
     if values['record']:
-        check_recording(Path(str(values['record'])).expanduser())
+        bag_replay.check_recording(Path(str(values['record'])).expanduser())
     orders = [process_order(entry, values) for entry in wanted_nodes(values)]
     if values['record']:
         orders.append(process_order(RECORDER, values))
     if values['bag']:
-        orders.append(readiness_order(values))
+        orders.append(bag_replay.readiness_order(values))
     return orders
-
-
-def readiness_order(values: Mapping[str, object]) -> ProcessOrder:
-    """Waits until all nodes are ready, and then has the bag played."""
-    awaited = [entry.name for entry in wanted_nodes(values)] + (
-        [RECORDER.name] if values['record'] else []
-    )
-    command = module_command(
-        NODES_PACKAGE, 'readiness', *awaited, '--ros-args', *common_ros_arguments(values)
-    )
-    # Now and then the middleware does not introduce a new process to the others; the next one meets them.
-    player = replace(process_order(PLAYER, values, ends_run=True), retries=2)
-    return ProcessOrder('readiness', tuple(command), then=(player,))
-
-
-def prepare_replay(values: Mapping[str, object]) -> Mapping[str, object]:
-    """The values with the transport of the bag's camera; finds what would end a replay before anything is loaded.
-
-    Raises:
-        FileNotFoundError: there is no such bag.
-        BagError: none is named, it is damaged, or its camera is not known.
-        BringupError: the nodes would listen for images as they are not in the bag.
-    """
-    from deadline_perception.nodes.bag_source import choose_camera, open_bag
-
-    bag = open_bag(str(values['bag']))
-    try:
-        camera = choose_camera(bag, str(values['camera']))
-    finally:
-        bag.close()
-    if camera is None:
-        return values
-    transport = 'compressed' if camera.is_compressed else 'raw'
-    if values['image_transport'] not in ('', transport):
-        raise BringupError(
-            f'image_transport is {values["image_transport"]!r}, but {camera.name} of the bag holds '
-            f'{camera.msgtype}; expected {transport!r}, or nothing'
-        )
-    return {**values, 'image_transport': transport}
-
-
-def check_recording(file: Path) -> None:
-    """Finds out what would end a recording, before anything is loaded.
-
-    Raises:
-        BringupError: the recording would replace a file, or cannot be written.
-    """
-    if file.exists():
-        raise BringupError(f'{file} exists already, expected a new name for the recording')
-    if file.suffix != '.mcap':
-        raise BringupError(f'{file} cannot be recorded to, expected a name that ends with .mcap')
-    if not file.parent.is_dir():
-        raise BringupError(f'{file} cannot be recorded to: there is no folder {file.parent}')
-    if not os.access(file.parent, os.W_OK):
-        raise BringupError(f'{file} cannot be recorded to: this user may not write {file.parent}')
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -18,9 +18,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -28,12 +26,11 @@ from pathlib import Path
 from deadline_perception.system.kernel_thread import (
     describe_scheduling,
     lives,
-    name_thread,
     scheduling_policy,
     thread_name,
     threads_started_by,
 )
-from deadline_perception.system.process_memory import lock_pages, may_lock_pages, unlock_pages
+from deadline_perception.system.process_memory import lock_pages, unlock_pages
 
 NICENESS = -15
 REAL_TIME_PART = (
@@ -41,7 +38,7 @@ REAL_TIME_PART = (
 )
 LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; diagnostics call it hanging after half of it
 MODES = ('auto', 'off')
-_INFERENCE_NAME = 'inference'
+INFERENCE_NAME = 'inference'
 _PAUSE_S = 50e-6  # a pause is what RLIMIT_RTTIME counts from anew
 _AUTOGROUP = Path('/proc/self/autogroup')
 
@@ -87,31 +84,6 @@ def read_real_time_share(root: Path = Path('/')) -> RealTimeShare:
             f'good'
         )
     return RealTimeShare(runtime_us / 1e6, period_us / 1e6)
-
-
-@contextmanager
-def inference_thread(
-    mode: str = 'auto', *, cores: Collection[int] = (), lock_memory: bool = True
-) -> Iterator[ThreadPriority]:
-    """Meanwhile the calling thread bears the name of the detector's thread, and so do threads that it starts.
-
-    `raise_thread(Role.INFERENCE)` of what this gives raises it and them, once they are there. At the end, however that
-    comes, its name, and the priority of all of them, are as before.
-
-    Args:
-        mode, cores, lock_memory: as for `ThreadPriority`.
-
-    Raises:
-        ValueError: as `ThreadPriority`.
-    """
-    priority = ThreadPriority(mode, cores=cores, lock_memory=lock_memory)
-    name = thread_name(threading.get_native_id()) or threading.current_thread().name
-    name_thread(_INFERENCE_NAME)
-    try:
-        yield priority
-    finally:
-        priority.restore()
-        name_thread(name)
 
 
 @dataclass
@@ -171,7 +143,7 @@ class ThreadPriority:
         tids = [threading.get_native_id()]
         if role is Role.INFERENCE:
             if (
-                thread_name(tids[0]) == _INFERENCE_NAME
+                thread_name(tids[0]) == INFERENCE_NAME
             ):  # one without a name of its own shares that of the process
                 tids += threads_started_by(tids[0])
             self._of_thread.period = _Period()
@@ -341,23 +313,6 @@ class ThreadPriority:
 
     def _refuse(self, what: str, why: str) -> None:
         self._refusals[what] = why
-
-
-def what_is_permitted() -> tuple[str, tuple[str, ...]]:
-    """What a thread of inference would get here, and what not, with the reasons; tried by a thread that then ends."""
-
-    def permitted() -> tuple[str, tuple[str, ...]]:
-        priority = ThreadPriority(lock_memory=False)
-        priority.raise_thread(Role.INFERENCE)
-        found = priority.in_force, priority.refusals
-        priority.restore()
-        return found
-
-    with ThreadPoolExecutor(1) as pool:
-        in_force, refusals = pool.submit(permitted).result()
-    if may_lock_pages():
-        return f'{in_force}, memory locked', refusals
-    return in_force, (*refusals, 'locked memory is not permitted without a limit (limit memlock)')
 
 
 def _session_niceness() -> int | None:

@@ -82,9 +82,9 @@ def run(args: argparse.Namespace) -> int:
     for spec in specs:
         check_device(spec, args.device)
     # A file that cannot be used is refused by now: torch and scipy take seconds to load.
-    from deadline_perception.system.priority import inference_thread
     from deadline_perception.tools.adoption import adopt
     from deadline_perception.tools.profile import restart_with_environment
+    from deadline_perception.tools.support.inference_thread import inference_thread
 
     restart_with_environment(args.threads)
     with inference_thread(lock_memory=args.device == 'cpu') as priority:

@@ -35,7 +35,7 @@ from deadline_perception.networks.model_reference import (
 )
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.runtime.look_twice import first_look_model
-from deadline_perception.system.priority import Role, ThreadPriority, inference_thread
+from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.contention.sensors import watch_cores_of_others
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import (
@@ -53,6 +53,7 @@ from deadline_perception.tools.support.file_arguments import (
     check_file,
     check_numbers,
 )
+from deadline_perception.tools.support.inference_thread import inference_thread
 from deadline_perception.tools.support.restart import restart_with_environment
 from deadline_perception.tools.support.segment_preparation import prepare_for_engine
 from deadline_perception.tools.support.terminal import print_table, progress_bar, say

@@ -200,7 +200,7 @@ def measure_times(detector) -> dict[str, float]:
 
 def measure_bytes(detector) -> dict[str, int]:
     """Bytes of the weights by part, with the copies that all widths together keep; runs each width once."""
-    from deadline_perception.engines.sliced_layers import weight_bytes
+    from weight_memory import weight_bytes
 
     space = detector.path_space
     each = {name: space.operator(name).settings for name in ('width', 'pyramid_width', 'head')}

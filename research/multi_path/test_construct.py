@@ -8,10 +8,10 @@ from dataclasses import replace
 import construct
 import pytest
 from construction import activation_bytes, building_blocks
+from weight_memory import weight_bytes
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import SegmentStore, store_origin
-from deadline_perception.engines.sliced_layers import weight_bytes
 from deadline_perception.networks.multi_path.checkpoint import build_detector
 from deadline_perception.networks.multi_path.configuration import (
     COMPACT,

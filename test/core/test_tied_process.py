@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from waiting import wait
+from waiting import is_gone, wait
 
 from deadline_perception.core.tied_process import LoadError, has_ended, start_tied, stop_tied
 

@@ -11,14 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from deadline_perception.engines.sliced_layers import (
-    Convolution,
-    GroupNorm,
-    Linear,
-    Norm,
-    Span,
-    weight_bytes,
-)
+from deadline_perception.engines.sliced_layers import Convolution, GroupNorm, Linear, Norm, Span
+from deadline_perception.extras.channel_order import reorder
 
 
 class Part(NamedTuple):
@@ -94,7 +88,7 @@ def test_inference_keeps_one_dense_copy_of_each_cut_until_weights_change():
     [
         lambda layer, other: layer.load_state_dict(other.state_dict()),
         lambda layer, other: layer._apply(lambda part: part.copy_(0.5 * part)),
-        lambda layer, other: layer.reorder((torch.tensor([3, 2, 1, 0]), None)),
+        lambda layer, other: reorder(layer, (torch.tensor([3, 2, 1, 0]), None)),
     ],
 )
 def test_dense_copies_follow_new_weights(change):
@@ -122,10 +116,10 @@ def test_reordering_moves_units_along_every_axis_and_leaves_a_group_without_an_o
     before, bias = layer.weight.detach().clone(), layer.bias.detach().clone()
     assert layer.used(HALF)[0].untyped_storage().data_ptr() == layer.weight.data_ptr()  # a view
     inputs, outputs = torch.tensor([2, 0, 3, 1]), torch.tensor([5, 4, 3, 2, 1, 0])
-    layer.reorder((inputs, outputs))
+    reorder(layer, (inputs, outputs))
     torch.testing.assert_close(layer.weight.detach(), before[outputs][:, inputs])
     torch.testing.assert_close(layer.bias.detach(), bias[outputs])
-    layer.reorder((torch.argsort(inputs), None))
+    reorder(layer, (torch.argsort(inputs), None))
     torch.testing.assert_close(layer.weight.detach(), before[outputs])
 
 
@@ -173,20 +167,3 @@ def test_a_group_norm_keeps_the_groups_of_the_whole():
     spans, x = (Span(0, 4, 2),), torch.randn(2, 8, 3, 3)
     layer = GroupNorm({'weight': {0: spans}, 'bias': {0: spans}}, plain)
     torch.testing.assert_close(layer(x[:, :4], Part((2,))), plain(x)[:, :4])
-
-
-def test_copies_count_as_memory():
-    spans = {'weight': {0: (Span(0, 8),), 1: (Span(1, 8),)}}
-    layer = (
-        Convolution(spans, nn.Conv2d(8, 8, 3, bias=False))
-        .to(memory_format=torch.channels_last)
-        .eval()
-    )
-    with torch.no_grad():
-        layer.used(Part((8, 8), 'whole'))
-        assert weight_bytes(layer) == 4 * 8 * 8 * 9, 'the whole weight is no copy'
-        layer.used(Part((2, 4), 'narrow'))
-    assert weight_bytes(layer) == 4 * 9 * (8 * 8 + 4 * 2)
-    assert weight_bytes(nn.Sequential(layer, nn.Linear(3, 2))) == 4 * 9 * (8 * 8 + 4 * 2) + 4 * (
-        6 + 2
-    )

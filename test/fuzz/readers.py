@@ -28,7 +28,7 @@ from deadline_perception.core.speed_trace import read_speed_trace
 from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
-from deadline_perception.engines.tensor_file import read_header, read_state_dict, read_tensors
+from deadline_perception.engines.tensor_file import read_header, read_tensors
 from deadline_perception.extras.data.bag_file import BagError, BagFile
 from deadline_perception.extras.data.bdd100k import read_bdd100k
 from deadline_perception.extras.data.cityscapes import read_cityscapes
@@ -45,6 +45,7 @@ from deadline_perception.extras.external_models.exported.exported_file import (
 from deadline_perception.extras.external_models.exported.families import recognise
 from deadline_perception.extras.external_models.model_set.set_file import SetFile
 from deadline_perception.extras.several_networks.task_file import read_tasks
+from deadline_perception.extras.state_dict import read_state_dict
 from deadline_perception.extras.training.loss_log import _rows as read_losses
 from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.networks.multi_path.checkpoint import build_detector

@@ -19,7 +19,7 @@ from deadline_perception.core.child_command import module_command
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.bag_file import BagError
 from deadline_perception.extras.rendered_drive.drive import render_drive
-from deadline_perception.nodes import bringup
+from deadline_perception.nodes import bag_replay, bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, PLAYER, RECORDER
 from deadline_perception.nodes.parameter_document import document_of
@@ -100,7 +100,7 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     assert f'tasks:="{file}"' in scheduler.command and scheduler.respawn
     assert scheduler.environment['OMP_NUM_THREADS'] == '2'
     for given, waits in ((values(tasks=str(file)), True), (values(), False)):
-        assert ('qos_scheduler' in bringup.readiness_order(given).command) is waits
+        assert ('qos_scheduler' in bag_replay.readiness_order(given).command) is waits
         started = [order.name for order in bringup.start_orders(given)]
         assert ('qos_scheduler' in started) is waits and ('detector' in started) is not waits
 
@@ -237,7 +237,7 @@ def test_what_cannot_be_started_is_refused_in_one_line(bags, monkeypatch, capsys
 
 def test_a_replay_without_the_name_of_a_bag_says_so():
     with pytest.raises(BagError, match='bag is empty, expected the name of a bag folder'):
-        bringup.prepare_replay(values())
+        bag_replay.prepare_replay(values())
 
 
 # --- as processes ---

@@ -200,7 +200,7 @@ def test_no_node_subscribes_past_the_one_way_in(repository):
     past = {
         'bag_recorder.py': 'carries bytes',
         'image_input.py': 'to_bgr judges',
-        'readiness.py': 'reads no number',
+        'bag_readiness.py': 'reads no number',
         'camera_doctor.py': 'looks at a topic, and computes nothing from it',
         'message_intake.py': 'is the way in',
         'contention_monitor.py': 'takes messages itself, and asks `message_in`',

@@ -23,9 +23,9 @@ from deadline_perception.system.priority import (
     RealTimeShare,
     Role,
     ThreadPriority,
-    inference_thread,
     read_real_time_share,
 )
+from deadline_perception.tools.support.inference_thread import inference_thread
 
 as_root = pytest.mark.skipif(
     not (os.geteuid() == 0 and read_real_time_share().refusal == ''),
@@ -38,7 +38,8 @@ import json, os, resource, subprocess, sys, threading, time
 from pathlib import Path
 from deadline_perception.system import priority as module
 from deadline_perception.system.kernel_thread import name_thread
-from deadline_perception.system.priority import RealTimeShare, Role, ThreadPriority, what_is_permitted
+from deadline_perception.system.priority import RealTimeShare, Role, ThreadPriority
+from deadline_perception.tools.support.environment_checks import what_is_permitted
 def report(**facts): print(json.dumps(facts), flush=True)
 def policy(tid=0): return os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
 def drop(**limits):

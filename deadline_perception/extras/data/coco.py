@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.annotation_file import expected_format, read_json
 from deadline_perception.core.errors import printable
 from deadline_perception.core.images.image_file import image_size, load_image
 from deadline_perception.core.records import Frame, Sequence, check_class_names
 from deadline_perception.core.untrusted_file import MOST_DIGITS
+from deadline_perception.extras.data.annotation_file import expected_format, read_json
 from deadline_perception.extras.data.coco_layout import image_paths
 from deadline_perception.extras.data.ground_truth import GroundTruthCollector
 

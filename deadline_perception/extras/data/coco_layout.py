@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from deadline_perception.core.annotation_file import read_json
+from deadline_perception.extras.data.annotation_file import read_json
 
 COCO_NAMES = ('val.json', 'test.json', 'annotations.json', 'train.json')
 # Split -> what it is called, in the order in which they are looked for.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from deadline_perception.engines import sliced_layers as sliced
+from deadline_perception.extras.channel_order import reorder
 from deadline_perception.extras.elastic.activation import (
     Activation,
     UnitGroup,
@@ -104,7 +105,7 @@ class ElasticModule(nn.Module):
             orders: by group, int64 `[units]`: at each place the present number of the unit that comes there.
         """
         for layer in self.elastic_layers():
-            layer.reorder(orders)
+            reorder(layer, orders)
         for number, order in enumerate(orders):
             for name in ('order', 'importance'):
                 buffer = getattr(self, f'{name}{number}')

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.engines.openvino_library import Node, load_openvino
 from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN
+from deadline_perception.extras.channel_order import reorder
 from deadline_perception.networks.multi_path.dense.backbone import InvertedResidual
 from deadline_perception.networks.multi_path.dense.configuration import STRIDES
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
@@ -202,9 +203,9 @@ def _order_by_importance(block: InvertedResidual) -> None:
         (block.middle, (order,)),
         (block.narrow, (None, order)),
     ):
-        layer.reorder(orders)
+        reorder(layer, orders)
     for norm in (block.widen_norm, block.middle_norm):
-        norm.reorder((order,))
+        reorder(norm, (order,))
 
 
 def _measure(network: DenseDetector, images: Sequence[np.ndarray]) -> None:

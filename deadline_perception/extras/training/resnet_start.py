@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from deadline_perception.core.untrusted_file import FileRefused
-from deadline_perception.engines.tensor_file import read_state_dict
+from deadline_perception.extras.state_dict import read_state_dict
 from deadline_perception.extras.training.weights_start import WeightsStart
 from deadline_perception.networks.multi_path.backbone import Backbone
 from deadline_perception.networks.multi_path.checkpoint import check_finite

@@ -10,13 +10,15 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line, printable
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.system.priority import what_is_permitted
+from deadline_perception.system.priority import Role, ThreadPriority
+from deadline_perception.system.process_memory import may_lock_pages
 from deadline_perception.tools.support.import_probe import ImportProbe
 
 # What runs the demo, by the name that is imported -> the name that pip installs.
@@ -230,7 +232,7 @@ def check_device() -> list[Finding]:
 
 
 def check_priority(permitted: tuple[str, Sequence[str]]) -> Finding:
-    """What the detector's threads may have; `permitted` is what `runtime.priority.what_is_permitted` gives."""
+    """What the detector's threads may have; `permitted` is what `what_is_permitted` gives."""
     in_force, refusals = permitted
     if not refusals:
         return Finding('priority', State.FINE, in_force)
@@ -355,3 +357,20 @@ def check_shared_memory(folder: Path) -> Finding:
 
 def _megabytes(size_bytes: float) -> str:
     return f'{size_bytes / 1e9:.1f} GB' if size_bytes >= 1e9 else f'{size_bytes / 1e6:.1f} MB'
+
+
+def what_is_permitted() -> tuple[str, tuple[str, ...]]:
+    """What a thread of inference would get here, and what not, with the reasons; tried by a thread that then ends."""
+
+    def permitted() -> tuple[str, tuple[str, ...]]:
+        priority = ThreadPriority(lock_memory=False)
+        priority.raise_thread(Role.INFERENCE)
+        found = priority.in_force, priority.refusals
+        priority.restore()
+        return found
+
+    with ThreadPoolExecutor(1) as pool:
+        in_force, refusals = pool.submit(permitted).result()
+    if may_lock_pages():
+        return f'{in_force}, memory locked', refusals
+    return in_force, (*refusals, 'locked memory is not permitted without a limit (limit memlock)')

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from waiting import WAIT_S, wait
+from waiting import WAIT_S, is_gone, state, wait
 
 from deadline_perception.core.tied_process import LoadError, has_ended
 from deadline_perception.extras.contention.load import (
@@ -35,19 +35,6 @@ def ticks(pid: int) -> int:
     """Processor time of a process so far."""
     fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
     return int(fields[11]) + int(fields[12])
-
-
-def state(pid: int) -> str:
-    """Letter of the kernel, such as T of a process that is stopped; Z where there is none."""
-    try:
-        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
-    except OSError:
-        return 'Z'
-
-
-def is_gone(pid: int) -> bool:
-    """No such process, or one that has ended and nobody has asked for its status."""
-    return state(pid) == 'Z'
 
 
 def test_exactly_the_units_that_are_asked_for_work():

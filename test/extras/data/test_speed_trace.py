@@ -6,12 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_damage import fuzzed, reads_or_refuses_in_one_line
 
-from deadline_perception.core.speed_trace import (
-    NoValidSpeedError,
-    SpeedTrace,
-    read_speed_trace,
-    with_speeds_of_trace,
-)
+from deadline_perception.core.speed_trace import SpeedTrace, read_speed_trace
+from deadline_perception.extras.data.recorded_speed import NoValidSpeedError, with_speeds_of_trace
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
 

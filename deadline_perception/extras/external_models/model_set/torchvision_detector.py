@@ -13,12 +13,12 @@ from torchvision.models import detection, get_model, list_models
 from deadline_perception.core.device import check_device
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.tensor_file import read_state_dict
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.whole_detector import (
     BACKGROUND,
     WholeDetector,
 )
+from deadline_perception.extras.state_dict import read_state_dict
 
 
 def architectures() -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.engines.sliced_layers import Cut
 from deadline_perception.engines.torch_network import TorchModule
+from deadline_perception.extras.channel_order import reorder
 from deadline_perception.networks.multi_path.operators import (
     SlicedConv2d,
     SlicedFrozenNorm,
@@ -237,10 +238,10 @@ class NestedClassifier(TorchModule):
             )
         before: Tensor | None = None
         for convolution, norm, order in zip(self.convolutions, self.norms, orders):
-            convolution.reorder((torch.tensor(order), before))
-            norm.reorder((torch.tensor(order),))
+            reorder(convolution, (torch.tensor(order), before))
+            reorder(norm, (torch.tensor(order),))
             before = torch.tensor(order)
-        self.head.reorder((None, before))
+        reorder(self.head, (None, before))
         self.channel_orders = tuple(
             tuple(had[place] for place in order) for had, order in zip(self.channel_orders, orders)
         )

@@ -11,7 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.rendered_drive.drive import render_drive
-from deadline_perception.nodes.readiness import ReadinessNode
+from deadline_perception.nodes.bag_readiness import ReadinessNode
 
 
 @pytest.mark.slow
