@@ -55,7 +55,7 @@ PARTS = (
     'p90',
     'reserve',
 )
-MISS_COST = 1.0  # of expected utility, as in deadlines.py
+MISS_COST = 1.0  # of expected utility
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,60 +1,20 @@
-"""Two ways without bounds, calibration or contention: one path always, and a table of 99th percentiles measured
-beforehand.
+"""A way without bounds, calibration or contention: a table of 99th percentiles measured beforehand.
 
-The first is what a plain detection node does. The second is the static choice of Pylot (Gog et al. 2021), which
-profiles the models of a set offline and takes the most accurate one whose 99th percentile fits the time that is left.
+The static choice of Pylot (Gog et al. 2021), which profiles the models of a set offline and takes the most accurate one
+whose 99th percentile fits the time that is left.
 """
 
 from __future__ import annotations
 
-import random
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.policy import Choice, Quality
-from deadline_perception.timing.profile import time_frame
 from deadline_perception.timing.time_model import Forecast
-from parts.harness import turns
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies'))
 from baselines import FixedPath
-
-
-def measure_p99_ms(
-    network, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath], frames: int
-) -> dict[ExecutionPath, float]:
-    """99th percentile of a frame's time on each path, all in turn in random order, after a frame of each.
-
-    Args:
-        network: on an idle machine.
-        images: uint8 `[H, W, 3]`.
-        paths: distinct.
-        frames: of each path; of fewer than 100 the 99th percentile lies close to the longest.
-    """
-    rng = random.Random(0)
-    taken_ms: dict[ExecutionPath, list[float]] = {path: [] for path in paths}
-    for number, path in turns(paths, frames + 1):
-        total_ms, _ = time_frame(network, rng.choice(images), path)
-        if number:
-            taken_ms[path].append(total_ms)
-    return {path: float(np.quantile(times, 0.99)) for path, times in taken_ms.items()}
-
-
-def best_fixed(
-    p99_ms: dict[ExecutionPath, float], quality: Quality, budgets_ms: Sequence[float]
-) -> ExecutionPath:
-    """The path that, run always, delivers most: its quality times the share of budgets that its 99th percentile
-    fits."""
-    return max(
-        p99_ms,
-        key=lambda path: (
-            quality.quality(path) * np.mean([p99_ms[path] <= one for one in budgets_ms])
-        ),
-    )
 
 
 class StaticTable:

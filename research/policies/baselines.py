@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import (
     Choice,
-    Policy,
     Quality,
     check_outcome,
     check_position,
@@ -139,52 +137,6 @@ class Reactive:
             self._rung = min(self._rung + 1, len(self._fixed) - 1)
         else:
             self._rung = 0 if self._to_the_lowest else max(self._rung - 1, 0)
-
-
-class GivenFactor:
-    """Decides as another policy does, but by a factor of its own in place of the one that was learnt.
-
-    With a factor of 1 it is oblivious of contention, which expects the idle machine's median times and keeps no
-    calibration factor (multi-path paper, section VI-A); with the slowdown that each frame will meet, a clairvoyant.
-    The bound that it states is that of the factor that was learnt, which alone holds the target miss probability.
-
-    Args:
-        policy: decides.
-        name: of this policy.
-
-    Attributes:
-        factor: from forecast to bound; may be set before each frame.
-    """
-
-    keeps_bounds = False
-
-    def __init__(self, policy: Policy, name: str) -> None:
-        self._policy, self.name, self.factor = policy, name, 1.0
-
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
-        """What the other policy plans by the given factor; see `Policy.plan`."""
-        return self._honest(self._policy.plan(remaining_ms, self.factor), factor)
-
-    def redecide(
-        self,
-        path: ExecutionPath,
-        segment: int,
-        remaining_ms: float,
-        factor: float,
-        elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
-    ) -> Choice:
-        """What the other policy decides by the given factor; see `Policy.redecide`."""
-        return self._honest(
-            self._policy.redecide(path, segment, remaining_ms, self.factor, elapsed_ms), factor
-        )
-
-    def _honest(self, choice: Choice, factor: float) -> Choice:
-        return replace(choice, bound_ms=choice.forecast_ms * factor)
-
-    def observe(self, latency_ms: float, remaining_ms: float) -> None:
-        """Passes it on; see `Policy.observe`."""
-        self._policy.observe(latency_ms, remaining_ms)
 
 
 def spread_evenly(

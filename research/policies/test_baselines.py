@@ -1,12 +1,10 @@
 import math
-from dataclasses import replace
 
 import pytest
-from baselines import FixedPath, GivenFactor, Reactive, spread_evenly
+from baselines import FixedPath, Reactive, spread_evenly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(
@@ -100,21 +98,3 @@ def test_rungs_lie_evenly_on_a_logarithmic_scale_with_both_ends_and_none_twice()
     assert spread_evenly(frontier, 3) == [paths[0], paths[2], paths[4]]
     assert spread_evenly(frontier, 50) == paths
     assert spread_evenly(frontier[:1], 4) == paths[:1]
-
-
-def test_a_given_factor_decides_and_the_learnt_one_bounds(models):
-    frontier = FrontierPolicy(SPACE, *models)
-    policy = GivenFactor(frontier, 'oblivious')
-    assert policy.name == 'oblivious'
-    head = next(index for index, segment in enumerate(SPACE.segments) if segment.operator == 'head')
-    for policy.factor in (1.0, 1.5):
-        for choice, decided in (
-            (policy.plan(25.0, 9.0), frontier.plan(25.0, policy.factor)),
-            (
-                policy.redecide(SPACE.largest, head, 7.0, 9.0),
-                frontier.redecide(SPACE.largest, head, 7.0, policy.factor),
-            ),
-        ):
-            assert choice == replace(decided, bound_ms=choice.forecast_ms * 9.0)
-    with pytest.raises(ValueError, match='frame took nan ms'):
-        policy.observe(math.nan, 1.0)
