@@ -65,7 +65,7 @@ _TABLE = (
         'auto',
         'What the kernel is asked for on behalf of the threads that compute and answer. '
         'auto: real-time priority where that is permitted, else raised niceness where that is, and locked '
-        'memory; what is in force is told in the diagnostics. off: nothing.',
+        'memory; what is in force stands in the diagnostics. off: nothing.',
         choices=MODES,
     ),
     Parameter(
@@ -77,7 +77,7 @@ _TABLE = (
         'policy',
         'frontier',
         'How the path of a frame is chosen. frontier: the one of highest quality that is '
-        'likely to fit the time left and that later operators can still bring home within a bound that fits, '
+        'expected to fit the time left and that later operators can still bring home within a bound that fits, '
         'decided again at every operator. Or your own: package.module:callable, called with path space, forecast '
         'and quality.',
     ),
@@ -126,7 +126,7 @@ _TABLE = (
     Parameter(
         'max_rate_hz',
         0.0,
-        'At most so many images a second are answered, and the others left out, so that '
+        'At most so many images a second are answered, and the others dropped, so that '
         'other programs have the processor; 0: all.',
         unit='Hz',
         minimum=0.0,

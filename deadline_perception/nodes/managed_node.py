@@ -98,7 +98,7 @@ class ManagedNode(LifecycleNode):
         return TransitionCallbackReturn.FAILURE
 
     def _told(self, callback: _Transition, state: LifecycleState) -> TransitionCallbackReturn:
-        """Logs what a transition raises, which rclpy turns into its result without a word."""
+        """Logs what a transition raises, which rclpy makes into its result without a word."""
         try:
             return callback(state)
         except (

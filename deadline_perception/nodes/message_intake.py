@@ -242,10 +242,10 @@ class MessageIntake:
         """
         meaning = meaning or topic
         name = self._node.resolve_topic_name(topic)
-        turns = InTurn(self._clock_ms, lambda: max(1, self._node.count_publishers(name)))
+        in_turn = InTurn(self._clock_ms, lambda: max(1, self._node.count_publishers(name)))
 
         def on_message(raw: bytes, info: Mapping[str, int]) -> None:
-            turns.take(info.get('publication_sequence_number'))
+            in_turn.take(info.get('publication_sequence_number'))
             message = self.message_in(raw, kind, meaning)
             if message is not None:
                 callback(message)
@@ -257,9 +257,9 @@ class MessageIntake:
             quality,
             raw=True,
             event_callbacks=subscription_events(self._node, topic),
-            callback_group=turns,
+            callback_group=in_turn,
         )
-        self._subscriptions[subscription] = turns
+        self._subscriptions[subscription] = in_turn
         return subscription
 
     def listen_to_conditions(self, conditions: ConditionTracker) -> None:
@@ -308,8 +308,8 @@ class MessageIntake:
     def concern(self) -> str:
         """What a person should know of the last seconds; empty where nothing was refused, and no topic flooded."""
         concerns = [
-            self._flood(subscription.topic_name, turns)
-            for subscription, turns in self._subscriptions.items()
+            self._flood(subscription.topic_name, in_turn)
+            for subscription, in_turn in self._subscriptions.items()
         ]
         if self._clock_ms() - self._refused_ms <= TOLD_MS:
             concerns.append(f'{self.refused} messages not used, the last: {self.last_problem}')

@@ -130,7 +130,7 @@ class PathVisualizerNode(Node):
         try:
             self._camera = PinholeCamera((focal_x, focal_y), (centre_x, centre_y))
         except ValueError as error:
-            self._reject(f'camera_info is left out: {error}')
+            self._reject(f'camera_info is not used: {error}')
 
     def _on_answer(self, message: Detection2DArray | FrameLatency) -> None:
         if self._info_in is None:

@@ -101,7 +101,7 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(
 
     wait_for(has_markers, 'markers by the camera info')
     left_out = (
-        'camera_info is left out: focal length is (1e-300, 1e-300) px, expected [1, 100000] px'
+        'camera_info is not used: focal length is (1e-300, 1e-300) px, expected [1, 100000] px'
     )
     for wrong, told in (
         (1e-300, left_out),

@@ -215,7 +215,7 @@ def _levels(
         best = [
             path for path, _, _ in FrontierPolicy(space, forecast, table, paths=prepared).starts()
         ]
-        paths = spread(best, [forecast.forecast_ms(path) for path in best], request.levels)
+        paths = evenly_spaced(best, [forecast.forecast_ms(path) for path in best], request.levels)
     return paths, DetectedInTime(
         tuple(float(value) for value in table.table(paths)), request.distance_m
     )
@@ -231,7 +231,7 @@ def _classifier_levels(
         if isinstance(request.levels, tuple)
         else [
             str(path)
-            for path in spread(
+            for path in evenly_spaced(
                 paths, [forecast.forecast_ms(path) for path in paths], request.levels
             )
         ]
@@ -247,7 +247,7 @@ def _classifier_levels(
     )
 
 
-def spread(
+def evenly_spaced(
     paths: Sequence[ExecutionPath], times_ms: Sequence[float], count: int
 ) -> tuple[ExecutionPath, ...]:
     """At most `count` of some paths, cheapest and dearest among them, evenly in the logarithm of their times."""

@@ -7,7 +7,7 @@ import pytest
 from invented_networks import make_classifier, make_magnifier, make_single
 from scheduled_jobs import ended_job
 
-from deadline_perception.extras.several_networks.nested_task import load_nested_task, spread
+from deadline_perception.extras.several_networks.nested_task import evenly_spaced, load_nested_task
 from deadline_perception.extras.several_networks.scheduling.quality import (
     DetectedInTime,
     TotalAccuracy,
@@ -85,8 +85,8 @@ def test_named_levels_and_few_levels(load):
     assert tuple(map(str, load('front', levels=2).paths)) == (names[0], names[-1])
     with pytest.raises(SetupError, match="task front: execution path is 'nonsense'"):
         load('front', levels=('nonsense',))
-    assert spread('abcdef', [1.0, 2.0, 4.0, 9.0, 16.0, 81.0], 3) == ('a', 'd', 'f')
-    assert spread('abc', [1.0, 2.0, 3.0], 1) == ('a',)
+    assert evenly_spaced('abcdef', [1.0, 2.0, 4.0, 9.0, 16.0, 81.0], 3) == ('a', 'd', 'f')
+    assert evenly_spaced('abc', [1.0, 2.0, 3.0], 1) == ('a',)
 
 
 def test_an_accuracy_table_makes_total_accuracy(load, tmp_path):
