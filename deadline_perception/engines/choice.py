@@ -26,7 +26,10 @@ def is_installed() -> bool:
 
 
 def choose_engine(
-    engine: str, network: Network, facts: DeviceFacts, weights: str = 'WEIGHTS'
+    engine: str,
+    network: Network,
+    facts: DeviceFacts,
+    weights: str = 'WEIGHTS',
 ) -> Engine:
     """The engine for a network on the CPU. Loads OpenVINO where it is chosen.
 

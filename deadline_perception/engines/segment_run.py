@@ -125,7 +125,12 @@ class SegmentRun(ABC):
         ValueError: the path is not one of the network's.
     """
 
-    def __init__(self, space: PathSpace, path: ExecutionPath, device: str = 'cpu') -> None:
+    def __init__(
+        self,
+        space: PathSpace,
+        path: ExecutionPath,
+        device: str = 'cpu',
+    ) -> None:
         if path not in space:
             raise ValueError(
                 f'path {path} is none of the network, whose largest is {space.largest}'

@@ -276,7 +276,12 @@ class Convolution(SlicedLayer):
             for axes in (self.stride, self.padding, self.dilation)
         ]
 
-    def forward(self, x: Tensor, cut: Cut, norm: Norm | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        cut: Cut,
+        norm: Norm | None = None,
+    ) -> Tensor:
         """`[N, c, ...]` -> `[N, outputs, ...]`, both of the channels that the cut keeps.
 
         Args:

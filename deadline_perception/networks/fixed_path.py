@@ -64,7 +64,11 @@ class InnerRun(SegmentRun):
     """A run whose segments are those of another one, `inner`; None until it is known which."""
 
     def __init__(
-        self, space: PathSpace, path: ExecutionPath, device: str, inner: SegmentRun | None
+        self,
+        space: PathSpace,
+        path: ExecutionPath,
+        device: str,
+        inner: SegmentRun | None,
     ) -> None:
         super().__init__(space, path, device)
         self._inner = inner

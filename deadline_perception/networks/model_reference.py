@@ -203,7 +203,12 @@ def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Ne
     return load_kind(weights_kind(read_header(Path(weights)).metadata), weights, device)
 
 
-def use_engine(network: Network, engine: str, device: str, weights: Path) -> None:
+def use_engine(
+    network: Network,
+    engine: str,
+    device: str,
+    weights: Path,
+) -> None:
     """Puts a network of this package on the engine that is asked for: CUDA graphs on a GPU but for `eager`, with
     `float16` after its weights have become that.
 

@@ -34,7 +34,12 @@ class OwnDetector(ShapedNetwork):
     module: Callable[[], Any]
     inference: Callable[[], AbstractContextManager[object]] = nullcontext
 
-    def compute(self, segment: str, path: ExecutionPath, values: Any) -> Any:
+    def compute(
+        self,
+        segment: str,
+        path: ExecutionPath,
+        values: Any,
+    ) -> Any:
         """What a segment makes of tensors, by the layers, which are loaded when they are first asked for."""
         module = self.module()
         with module.inference():
@@ -55,7 +60,12 @@ class OwnDetector(ShapedNetwork):
 class DetectorRun(SegmentRun):
     """One frame of such a detector, whose segments hand on the values of an engine."""
 
-    def __init__(self, network: OwnDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+    def __init__(
+        self,
+        network: OwnDetector,
+        image_bgr: np.ndarray,
+        path: ExecutionPath,
+    ) -> None:
         super().__init__(network.path_space, path, network.device)
         self.network = network
         self._calibration = network.score_calibration
@@ -98,7 +108,12 @@ class DetectorRun(SegmentRun):
         self.check_finished()
         return self._detections
 
-    def _calibrated(self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> Detections:
+    def _calibrated(
+        self,
+        boxes: np.ndarray,
+        scores: np.ndarray,
+        labels: np.ndarray,
+    ) -> Detections:
         if self._calibration is None:
             return Detections(boxes, scores, labels)
         scores = self._calibration.apply(scores, labels)

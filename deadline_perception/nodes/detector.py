@@ -237,7 +237,12 @@ class DetectorNode(ManagedNode):
 
     # --- topics ---
 
-    def _on_image(self, message: Image | CompressedImage, waited_ns: int, dropped: int) -> None:
+    def _on_image(
+        self,
+        message: Image | CompressedImage,
+        waited_ns: int,
+        dropped: int,
+    ) -> None:
         arrival_ms = now_ms() - ms_from_ns(waited_ns)
         stamp = self._ages.read(
             stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns

@@ -121,7 +121,12 @@ def path_decision(
 
 
 def frame_latency(
-    record: JobRecord, *, device: str, replaced_total: int, rejected_total: int, lost_total: int
+    record: JobRecord,
+    *,
+    device: str,
+    replaced_total: int,
+    rejected_total: int,
+    lost_total: int,
 ) -> FrameLatency:
     """Where the time of a frame went; the parts add up to `total_ms`."""
     return FrameLatency(

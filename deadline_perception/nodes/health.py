@@ -70,7 +70,13 @@ class Health:
     called on the executor; `hardware_id` is the device that the report is about.
     """
 
-    def __init__(self, node: Node, read: Callable[[], Report], *, hardware_id: str = '') -> None:
+    def __init__(
+        self,
+        node: Node,
+        read: Callable[[], Report],
+        *,
+        hardware_id: str = '',
+    ) -> None:
         self._node = node
         self._read = read
         self.hardware_id = hardware_id

@@ -81,7 +81,10 @@ class ManagedNode(LifecycleNode):
         return False
 
     def _unless_it_hangs(
-        self, what: str, transition: _Transition, state: LifecycleState
+        self,
+        what: str,
+        transition: _Transition,
+        state: LifecycleState,
     ) -> TransitionCallbackReturn:
         """No thread can be ended, and what computes beside a hanging one would wait for the same locks and memory."""
         if not self._still_hangs():
@@ -142,7 +145,10 @@ class ManagedNode(LifecycleNode):
         return TransitionCallbackReturn.FAILURE
 
     def _output(
-        self, kind: type, topic: str, quality: QoSProfile = RESULTS
+        self,
+        kind: type,
+        topic: str,
+        quality: QoSProfile = RESULTS,
     ) -> Callable[[Untyped], None]:
         """What publishes to a topic, until `_release`."""
         publisher = self.create_lifecycle_publisher(

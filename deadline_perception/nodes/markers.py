@@ -96,7 +96,12 @@ def detection_markers(
 
 
 def _text(
-    header: Header, namespace: str, number: int, text: str, place: np.ndarray, colour: ColorRGBA
+    header: Header,
+    namespace: str,
+    number: int,
+    text: str,
+    place: np.ndarray,
+    colour: ColorRGBA,
 ) -> Marker:
     marker = Marker(
         header=header,

@@ -281,7 +281,12 @@ class MessageIntake:
             self._node.destroy_subscription(ended)
             del self._subscriptions[ended]
 
-    def message_in(self, raw: bytes, kind: type, topic: str) -> Untyped | None:
+    def message_in(
+        self,
+        raw: bytes,
+        kind: type,
+        topic: str,
+    ) -> Untyped | None:
         """The message in serialised data; None of one that is not legal, which is counted and logged.
 
         Long ones are refused as they are: to make objects of millions of texts takes seconds and hundreds of megabytes.

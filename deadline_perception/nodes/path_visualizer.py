@@ -115,7 +115,12 @@ class PathVisualizerNode(Node):
             self._info_in = None
             self._answers.clear()
 
-    def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
+    def _on_image(
+        self,
+        message: Image | CompressedImage,
+        waited_ns: int,
+        left_out: int,
+    ) -> None:
         stamp_ns = stamp_to_ns(message.header.stamp)
         draw = self._undrawn.take(stamp_ns)
         if draw is None:
@@ -143,7 +148,12 @@ class PathVisualizerNode(Node):
         else:
             self._show(stamp_ns, answer[Detection2DArray], answer[FrameLatency])
 
-    def _show(self, stamp_ns: int, found: Detection2DArray, latency: FrameLatency) -> None:
+    def _show(
+        self,
+        stamp_ns: int,
+        found: Detection2DArray,
+        latency: FrameLatency,
+    ) -> None:
         try:
             detections, names = message_to_detections(found)
         except ValueError as error:

@@ -101,7 +101,11 @@ def run_node(
 
 
 def _end_process(
-    node: Node | None, executor: Executor | None, status: int, *, own_signals: bool
+    node: Node | None,
+    executor: Executor | None,
+    status: int,
+    *,
+    own_signals: bool,
 ) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)

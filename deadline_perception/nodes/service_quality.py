@@ -91,7 +91,10 @@ def publisher_events(node: Node, topic: str) -> PublisherEventCallbacks:
 
 
 def _logs_misfit(
-    node: Node, topic: str, problem: str, fixes: Mapping[str, str]
+    node: Node,
+    topic: str,
+    problem: str,
+    fixes: Mapping[str, str],
 ) -> Callable[[Untyped], None]:
     def on_incompatible(event: Untyped) -> None:
         name = qos_policy_name_from_kind(event.last_policy_kind)
@@ -110,7 +113,12 @@ def numbered(callback: Callable[..., None]) -> Callable[..., None]:
     return lambda message: callback(message, {})  # Humble's rclpy tells nothing
 
 
-def open_output(node: Node, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Publisher:
+def open_output(
+    node: Node,
+    kind: type,
+    topic: str,
+    quality: QoSProfile = RESULTS,
+) -> Publisher:
     """A publisher with these events."""
     return node.create_publisher(
         kind, topic, quality, event_callbacks=publisher_events(node, topic)

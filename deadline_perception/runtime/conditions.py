@@ -135,7 +135,12 @@ class ConditionTracker:
             self._slowdown.on_contention,
         )
 
-    def on_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:
+    def on_budget(
+        self,
+        budget_ms: float,
+        min_budget_ms: float,
+        reason: str,
+    ) -> None:
         """Takes in a budget.
 
         Args:

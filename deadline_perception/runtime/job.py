@@ -271,7 +271,12 @@ class Job:
         """Planning, all re-decisions and the loop around them, of a run that has ended."""
         return max(0.0, self.ended_ms - self.begun_ms - self.network_ms)
 
-    def record(self, outcome: Outcome, at_ms: float, failure: str = '') -> JobRecord:
+    def record(
+        self,
+        outcome: Outcome,
+        at_ms: float,
+        failure: str = '',
+    ) -> JobRecord:
         """What is known about it now.
 
         Args:

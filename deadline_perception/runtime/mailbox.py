@@ -31,7 +31,11 @@ class Mailbox(Generic[Task, Item]):
         self._at_work: list[Task] = []
 
     def put(
-        self, task: Task, item: Item, due_ms: float, release_ms: float = -math.inf
+        self,
+        task: Task,
+        item: Item,
+        due_ms: float,
+        release_ms: float = -math.inf,
     ) -> Item | None:
         """Leaves an item of a task, which is not taken before its release; never waits for a taker.
 

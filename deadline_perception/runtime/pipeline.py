@@ -368,7 +368,12 @@ class FramePipeline:
             (job for job in self._open if job.stage is Stage.WAITS and job.attempts == 0), None
         )
 
-    def _abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
+    def _abandoned(
+        self,
+        job: Job,
+        path: ExecutionPath,
+        segment: int,
+    ) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
         if self.stopped:

@@ -146,12 +146,21 @@ class TimedInference:
             self, image_bgr, job, times, plan, due_ms, until_ms, may_abort, planned_ms
         )
 
-    def run(self, image_bgr: np.ndarray, job: Job, *, due_ms: float) -> None:
+    def run(
+        self,
+        image_bgr: np.ndarray,
+        job: Job,
+        *,
+        due_ms: float,
+    ) -> None:
         """Takes a frame to its end, whatever it takes; for whoever has nobody else to answer it. See `begin`."""
         self.begin(image_bgr, job, due_ms=due_ms, may_abort=False).until_answer()
 
     def _plan(
-        self, job: Job, times: FrameTimes, next_images: NextImages | None
+        self,
+        job: Job,
+        times: FrameTimes,
+        next_images: NextImages | None,
     ) -> tuple[Choice, float]:
         """The path to start on, and when the image comes before which it is expected to end; inf without any."""
         next_images = next_images or NextImages(math.inf, math.inf)
@@ -303,7 +312,11 @@ class InferenceRun:
         return operator
 
     def _decide(
-        self, run: SegmentRun, operator: str, at_ms: float, for_tracks_ms: float | None = None
+        self,
+        run: SegmentRun,
+        operator: str,
+        at_ms: float,
+        for_tracks_ms: float | None = None,
     ) -> tuple[Choice, float, float]:
         """Decides the operator of the next segment.
 
@@ -398,7 +411,12 @@ def _expected_factor(plan: Choice, times: FrameTimes) -> float:
     return times.expected_ms(plan.path) / plan.forecast_ms
 
 
-def too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
+def too_late(
+    what: str,
+    choice: Choice,
+    least: float,
+    remaining_ms: float,
+) -> str:
     """Why a frame cannot be in time before some part of it."""
     return (
         f'too late before {what}: the rest is expected to take {choice.forecast_ms * least:.1f} ms, '

@@ -122,7 +122,14 @@ def _text_size(text: str, size: float) -> tuple[int, int]:
     return width, height
 
 
-def _put(canvas: np.ndarray, text: str, x: int, y: int, size: float, colour: Colour) -> int:
+def _put(
+    canvas: np.ndarray,
+    text: str,
+    x: int,
+    y: int,
+    size: float,
+    colour: Colour,
+) -> int:
     """Writes text with its lower left corner at (x, y); returns its width."""
     cv2.putText(canvas, text, (x, y), _FONT, size, colour, 1, cv2.LINE_AA)
     return _text_size(text, size)[0]
@@ -132,7 +139,12 @@ def _corners(box: np.ndarray) -> tuple[int, ...]:
     return tuple(int(round(float(min(max(value, -32000.0), 32000.0)))) for value in box)
 
 
-def _box(picture: np.ndarray, box: tuple[int, int, int, int], colour: Colour, scale: float) -> None:
+def _box(
+    picture: np.ndarray,
+    box: tuple[int, int, int, int],
+    colour: Colour,
+    scale: float,
+) -> None:
     thickness = max(2, round(1.6 * scale))
     cv2.rectangle(picture, box[:2], box[2:], _PAPER, thickness + 2)  # a rim, for bright backgrounds
     cv2.rectangle(picture, box[:2], box[2:], colour, thickness)

@@ -23,7 +23,10 @@ MAX_LOG_SCALE = math.log(1000.0 / 16.0)
 
 
 def anchors(
-    size: tuple[int, int], stride: int, sizes_px: Sequence[float], ratios: Sequence[float]
+    size: tuple[int, int],
+    stride: int,
+    sizes_px: Sequence[float],
+    ratios: Sequence[float],
 ) -> np.ndarray:
     """Anchors of one level, position by position.
 
@@ -100,7 +103,10 @@ def padded(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def detections(
-    head: Arrays, boxes: np.ndarray, scores: np.ndarray | None, size: tuple[int, int]
+    head: Arrays,
+    boxes: np.ndarray,
+    scores: np.ndarray | None,
+    size: tuple[int, int],
 ) -> Arrays:
     """What a head, or without its values the first stage alone, found in regions, suppressed class by class.
 

@@ -126,7 +126,12 @@ class Backbone(nn.Module):
             self.skips_by_stage.append(skips[sum(map(len, self.skips_by_stage)) :])
         self.skips = Layers(skips)
 
-    def kept(self, stage: int, x: Tensor, width: float) -> Tensor:
+    def kept(
+        self,
+        stage: int,
+        x: Tensor,
+        width: float,
+    ) -> Tensor:
         """The part of stage 1 to 4 that always runs; stage 1 includes the stem and takes the image."""
         if stage == 1:
             x = self.stem(x, width)

@@ -38,7 +38,11 @@ _TYPES = ('F16', 'BF16', 'F32')
 
 
 def build_detector(
-    config: str | DetectorShape, class_names: tuple[str, ...], *, seed: int = 0, device: str = 'cpu'
+    config: str | DetectorShape,
+    class_names: tuple[str, ...],
+    *,
+    seed: int = 0,
+    device: str = 'cpu',
 ) -> MultiPathDetector:
     """A detector with random weights, in evaluation mode.
 
@@ -217,7 +221,12 @@ def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     )
 
 
-def check_shapes(header: TensorHeader, network: nn.Module, weights: Path, owner: str) -> None:
+def check_shapes(
+    header: TensorHeader,
+    network: nn.Module,
+    weights: Path,
+    owner: str,
+) -> None:
     """Makes sure that a file holds exactly the tensors of a network, which `owner` describes.
 
     Raises:

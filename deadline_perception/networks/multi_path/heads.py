@@ -121,7 +121,12 @@ def _level_table(
 class Head(nn.Module):
     """One subnet of the switch: convolutions, fully connected layers, class logits and box deltas of its own."""
 
-    def __init__(self, config: DetectorShape, shape: HeadConfig, classes: int) -> None:
+    def __init__(
+        self,
+        config: DetectorShape,
+        shape: HeadConfig,
+        classes: int,
+    ) -> None:
         super().__init__()
         channels = config.pyramid_channels
         self.convolutions = Layers(

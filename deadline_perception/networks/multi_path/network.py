@@ -91,7 +91,10 @@ class MultiPathDetector(TorchModule, MultiPathOutline):
         return list(values['pyramid'])
 
     def compute(
-        self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]
+        self,
+        segment: str,
+        path: ExecutionPath,
+        values: dict[str, tuple[Tensor, ...]],
     ) -> tuple[Tensor, ...]:
         """What a segment between `pre` and `post` makes of what earlier ones made; changes none of it.
 

@@ -57,7 +57,13 @@ class SlicedConv2d(sliced.Convolution):
     """
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, bias: bool = False
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        bias: bool = False,
     ) -> None:
         made, read = (Span(0, outputs),), (Span(1, inputs),)
         super().__init__(
@@ -70,7 +76,12 @@ class SlicedConv2d(sliced.Convolution):
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
 
     # A number of channels stands for the cut.
-    def forward(self, x: Tensor, outputs: int, norm: SlicedNorm | None = None) -> Tensor:  # type: ignore[override]
+    def forward(
+        self,
+        x: Tensor,
+        outputs: int,
+        norm: SlicedNorm | None = None,
+    ) -> Tensor:  # type: ignore[override]
         """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`.
 
         Args:
@@ -88,7 +99,12 @@ class SlicedLinear(sliced.Linear):
     channels-last feature map is such a row without a copy.
     """
 
-    def __init__(self, positions: int, channels: int, outputs: int) -> None:
+    def __init__(
+        self,
+        positions: int,
+        channels: int,
+        outputs: int,
+    ) -> None:
         super().__init__({'weight': {0: (Span(0, outputs),), 2: (Span(1, channels),)}})
         self.weight = nn.Parameter(torch.empty(outputs, positions, channels))
         self.bias = nn.Parameter(torch.zeros(outputs))
@@ -120,7 +136,13 @@ class SlicedNorm(sliced.Norm):
 
     PER_SETTING = ('weight', 'bias', 'mean', 'deviation')
 
-    def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+    def __init__(
+        self,
+        channels: int,
+        widths: tuple[float, ...],
+        *,
+        gain: float = 1.0,
+    ) -> None:
         sliced.SlicedLayer.__init__(self, dict.fromkeys(self.WEIGHTS, {1: (Span(0, channels),)}))
         self.rows = {round(channels * width): row for row, width in enumerate(widths)}
         self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
@@ -145,7 +167,13 @@ class SlicedFrozenNorm(SlicedNorm):
     deviation: Tensor
     WEIGHTS = SlicedNorm.PER_SETTING
 
-    def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+    def __init__(
+        self,
+        channels: int,
+        widths: tuple[float, ...],
+        *,
+        gain: float = 1.0,
+    ) -> None:
         super().__init__(channels, widths, gain=gain)
         self.folds = True
         self.register_buffer('mean', torch.zeros(len(widths), channels))
@@ -175,7 +203,12 @@ class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
     """
 
     def __init__(
-        self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0
+        self,
+        channels: int,
+        group_channels: int,
+        widths: tuple[float, ...],
+        *,
+        gain: float = 1.0,
     ) -> None:
         super().__init__(channels, widths, gain=gain)
         self.group_channels = group_channels
@@ -186,7 +219,11 @@ class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
 
 
 def sliced_norm(
-    config: DetectorShape, channels: int, widths: tuple[float, ...], *, gain: float = 1.0
+    config: DetectorShape,
+    channels: int,
+    widths: tuple[float, ...],
+    *,
+    gain: float = 1.0,
 ) -> SlicedNorm:
     """The kind of norm that a configuration asks for, over so many channels at full width."""
     if isinstance(config, DetectorConfig) and config.norm == 'group':

@@ -203,7 +203,10 @@ class FrameRun(DetectorRun):
         )
 
     def _in_the_image(
-        self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray
+        self,
+        boxes: np.ndarray,
+        scores: np.ndarray,
+        labels: np.ndarray,
     ) -> Detections:
         (height, width), (own_height, own_width) = (
             self._image.shape[:2],

@@ -28,7 +28,11 @@ KIND = 'yolox'
 
 
 def build_yolox(
-    config: YoloxConfig, class_names: Sequence[str], *, seed: int = 0, device: str = 'cpu'
+    config: YoloxConfig,
+    class_names: Sequence[str],
+    *,
+    seed: int = 0,
+    device: str = 'cpu',
 ) -> YoloxDetector:
     """A detector with random weights, in evaluation mode, on `cpu`, `cuda` or `cuda:INDEX`.
 

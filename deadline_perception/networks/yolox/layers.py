@@ -23,7 +23,13 @@ class Unit(nn.Sequential):
     """A convolution with a bias, and SiLU."""
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int = 1, *, stride: int = 1, groups: int = 1
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int = 1,
+        *,
+        stride: int = 1,
+        groups: int = 1,
     ) -> None:
         super().__init__(
             nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups),
@@ -34,7 +40,13 @@ class Unit(nn.Sequential):
 class DepthwiseUnit(nn.Sequential):
     """A 3x3 convolution of each channel for itself, and a 1x1 one across channels, each with SiLU."""
 
-    def __init__(self, inputs: int, outputs: int, *, stride: int = 1) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        stride: int = 1,
+    ) -> None:
         super().__init__(
             Unit(inputs, inputs, 3, stride=stride, groups=inputs), Unit(inputs, outputs)
         )
@@ -59,7 +71,12 @@ class CspLayer(nn.Module):
     """Half of the channels passes blocks, half does not, and both are joined (Wang et al. 2020, CSPNet)."""
 
     def __init__(
-        self, inputs: int, outputs: int, blocks: int, *, has_shortcuts: bool = True
+        self,
+        inputs: int,
+        outputs: int,
+        blocks: int,
+        *,
+        has_shortcuts: bool = True,
     ) -> None:
         super().__init__()
         hidden = outputs // 2

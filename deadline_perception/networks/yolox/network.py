@@ -34,7 +34,10 @@ class YoloxDetector(TorchModule, YoloxOutline):
         self.backbone, self.neck, self.head = Backbone(), Neck(), Head(sum(self.sources))
 
     def compute(
-        self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]
+        self,
+        segment: str,
+        path: ExecutionPath,
+        values: dict[str, tuple[Tensor, ...]],
     ) -> tuple[Tensor, ...]:
         """What a segment between `pre` and `post` makes of what the one before it made; changes none of it.
 

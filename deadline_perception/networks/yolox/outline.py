@@ -155,7 +155,10 @@ class YoloxRun(DetectorRun):
         self._values = {name: engine.run(key, name, compute, self._values)}
 
     def _in_the_image(
-        self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray
+        self,
+        boxes: np.ndarray,
+        scores: np.ndarray,
+        labels: np.ndarray,
     ) -> Detections:
         (height, width) = self._image.shape[:2]
         fitted = _fitted_size((height, width), self.network.input_size_on(self.path))

@@ -59,7 +59,12 @@ class ProjectionNorm(SlicedFrozenNorm):
         widths: the fractions of the inputs that will be used.
     """
 
-    def __init__(self, outputs: int, inputs: int, widths: tuple[float, ...]) -> None:
+    def __init__(
+        self,
+        outputs: int,
+        inputs: int,
+        widths: tuple[float, ...],
+    ) -> None:
         super().__init__(outputs, widths)
         self.rows = {round(inputs * width): row for row, width in enumerate(widths)}
 
@@ -77,7 +82,13 @@ class InvertedResidual(nn.Module):
     """
 
     def __init__(
-        self, config: DenseConfig, inputs: int, outputs: int, *, hidden: int, stride: int = 1
+        self,
+        config: DenseConfig,
+        inputs: int,
+        outputs: int,
+        *,
+        hidden: int,
+        stride: int = 1,
     ) -> None:
         super().__init__()
         self.hidden = hidden
@@ -149,7 +160,12 @@ class DenseBackbone(nn.Module):
             inputs, stride = channels, stage_stride
         self.skips = Layers(skips)
 
-    def kept(self, stage: int, x: Tensor, width: float) -> Tensor:
+    def kept(
+        self,
+        stage: int,
+        x: Tensor,
+        width: float,
+    ) -> Tensor:
         """The part of stage 1 to 6 that always runs; stage 1 includes the stem and takes the image."""
         if stage == 1:
             x = F.relu6(self.stem(x, _STEM_CHANNELS, self.stem_norm))

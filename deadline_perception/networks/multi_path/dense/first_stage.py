@@ -102,7 +102,12 @@ class DenseProposals:
 
     @torch.no_grad()
     def __call__(
-        self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int, size: tuple[int, int]
+        self,
+        logits: Tensor,
+        centred: Tensor,
+        deltas: Tensor,
+        proposals: int,
+        size: tuple[int, int],
     ) -> tuple[Tensor, Tensor]:
         """Of one image the best boxes `[proposals, 4]`, and their scores `[proposals, classes]`; where there are fewer,
         the last ones are zero.
@@ -122,7 +127,12 @@ class DenseProposals:
 
     @torch.no_grad()
     def of_batch(
-        self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int, size: tuple[int, int]
+        self,
+        logits: Tensor,
+        centred: Tensor,
+        deltas: Tensor,
+        proposals: int,
+        size: tuple[int, int],
     ) -> list[np.ndarray]:
         """The boxes `[P, 4]` of every image of a batch, best first, on the CPU."""
         from torchvision.ops import nms as suppress  # of training; see suppression.py
@@ -134,7 +144,12 @@ class DenseProposals:
         ]
 
     def _candidates(
-        self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int, size: tuple[int, int]
+        self,
+        logits: Tensor,
+        centred: Tensor,
+        deltas: Tensor,
+        proposals: int,
+        size: tuple[int, int],
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Of the best anchors of each image the scores `[N, K]`, boxes `[N, K, 4]` and places `[N, K]`."""
         best = (logits.amax(2).sigmoid() * centred.sigmoid()).float()

@@ -39,7 +39,10 @@ class DenseDetector(DenseOutline, MultiPathDetector):
         return self.heads.subnets[setting - 1] if setting else None
 
     def compute(
-        self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]
+        self,
+        segment: str,
+        path: ExecutionPath,
+        values: dict[str, tuple[Tensor, ...]],
     ) -> tuple[Tensor, ...]:
         """See `MultiPathDetector`. `rpn` makes what `FirstStage` does; `proposals`, boxes `[R, 4]` and their scores
         `[R, classes]`."""
