@@ -39,7 +39,7 @@ from deadline_perception.extras.data.class_names import relabelled, with_mapping
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
-from deadline_perception.extras.external_models.public_yolox import FACTS
+from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
 from deadline_perception.networks.look_fusion import (
     FEATURES,
     LookFusion,
@@ -55,7 +55,7 @@ from deadline_perception.networks.multi_path.score_calibration import (
     fit_calibration,
 )
 from deadline_perception.networks.passes import SUFFIX, PassesFile, merged
-from deadline_perception.networks.yolox.checkpoint import load_yolox, save_yolox
+from deadline_perception.networks.yolox.checkpoint import load_yolox
 
 FINE, FIRST = 'street', 'yolox-nano'
 FULL = 'street 1248x704'

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath
 
 _CANDIDATES = 24
 
@@ -61,13 +61,6 @@ def fewest_covering(paths: Iterable[ExecutionPath]) -> list[ExecutionPath]:
     return chosen
 
 
-def with_settings(path: ExecutionPath, needed: dict[int, int]) -> ExecutionPath:
-    """The path with some settings given by the place of their operator."""
-    return ExecutionPath(
-        tuple(needed.get(at, index) for at, index in enumerate(path.settings)), path.space
-    )
-
-
 def distinct_paths(
     paths: Iterable[ExecutionPath],
     count: int,
@@ -94,15 +87,6 @@ def distinct_paths(
     chosen = dict.fromkeys((known[0], known[-1], *first))
     left = [path for path in known if path not in chosen]
     return [*chosen, *rng.sample(left, min(len(left), max(0, count - len(chosen))))][:count]
-
-
-def one_at_a_time(path_space: PathSpace) -> tuple[ExecutionPath, ...]:
-    """The largest path with one operator at a time at each of its other settings."""
-    return tuple(
-        path_space.largest.replace(**{operator.name: setting})
-        for operator in path_space.operators
-        for setting in operator.settings[:-1]
-    )
 
 
 def interleave(

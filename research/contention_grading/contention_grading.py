@@ -43,11 +43,12 @@ from transition_pruning import transition_prune
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
+from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.contention.load import ContentionLoad, units_text
+from deadline_perception.extras.evaluation.path_accuracy import one_at_a_time
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
     contention_prune,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,6 @@ from deadline_perception.core.images.coded_image import (
     upright_size,
 )
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
 
 _MOST_BYTES = 256 * MIB
@@ -48,13 +45,6 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
         raise ValueError(f'{file} {error}') from error
 
 
-def file_of(load_bgr: Callable[[], np.ndarray]) -> Path | None:
-    """The image file that a frame's `load_bgr` reads; None of frames of a video, a bag or a rendered drive."""
-    if isinstance(load_bgr, partial) and load_bgr.func is load_image:
-        return Path(load_bgr.args[0])
-    return None
-
-
 def image_size(file: Path, *, upright: bool = False) -> tuple[int, int]:
     """Width and height in px; as stored, from the header alone.
 
@@ -81,22 +71,6 @@ def image_files(folder: Path) -> list[Path]:
         if file.suffix.lower() in IMAGE_ENDINGS
         and file.is_file()
         and not any(part.startswith('.') for part in file.relative_to(folder).parts)
-    )
-
-
-def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
-    """Images by name, upright, with synthetic stamps at a rate > 0; neither speed nor boxes are known."""
-    return Sequence(
-        folder.absolute().name,
-        (),
-        tuple(
-            Frame(
-                file.relative_to(folder).as_posix(),
-                round(index * 1e9 / rate_hz),
-                partial(load_image, file, upright=True),
-            )
-            for index, file in enumerate(image_files(folder))
-        ),
     )
 
 

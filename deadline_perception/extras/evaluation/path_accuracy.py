@@ -12,7 +12,7 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
+from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.core.records import Sequence as DrivingSequence
@@ -274,3 +274,12 @@ def sample_paths(space: PathSpace, count: int) -> list[ExecutionPath]:
     if count < 2:
         raise ValueError(f'count is {count}, expected at least 2 paths')
     return distinct_paths(space, count, random.Random(0), first=one_at_a_time(space))
+
+
+def one_at_a_time(path_space: PathSpace) -> tuple[ExecutionPath, ...]:
+    """The largest path with one operator at a time at each of its other settings."""
+    return tuple(
+        path_space.largest.replace(**{operator.name: setting})
+        for operator in path_space.operators
+        for setting in operator.settings[:-1]
+    )

@@ -20,8 +20,11 @@ from torch import Tensor, nn
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.engines.openvino_library import load_openvino
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
-from deadline_perception.networks.yolox.checkpoint import build_yolox, save_yolox
-from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO
+from deadline_perception.networks.multi_path.checkpoint import (
+    write_weights,
+)
+from deadline_perception.networks.yolox.checkpoint import KIND
+from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.layers import Unit
 from deadline_perception.networks.yolox.network import YoloxDetector
 
@@ -35,6 +38,22 @@ FACTS = {
     'recipe': 'the published weights, their batch norms folded, as float16; of COCO 80 the classes '
     'that are named as sources',
 }
+
+# Of COCO's classes those that the shipped networks know, by the names that these have for them.
+ROAD_SOURCES = {
+    'vehicle': ('car', 'bus', 'truck'),
+    'bike': ('bicycle',),
+    'motorbike': ('motorcycle',),
+    'traffic_light': ('traffic light',),
+    'traffic_sign': ('stop sign',),
+    'person': ('person',),
+}
+YOLOX_NANO = YoloxConfig(
+    name='yolox-nano',
+    input_size=(384, 640),
+    scales=(1.0, 0.65, 0.5),  # 640x384, 416x256 and 320x192 px
+    sources=tuple(ROAD_SOURCES.values()),
+)
 
 
 class WeightsRefused(DeadlinePerceptionError):
@@ -99,6 +118,35 @@ def _constants(file: Path) -> dict[str, np.ndarray]:
         for node in model.get_ops()
         if node.get_type_name() == 'Constant'
     }
+
+
+def build_yolox(
+    config: YoloxConfig,
+    class_names: Sequence[str],
+    *,
+    seed: int = 0,
+    device: str = 'cpu',
+) -> YoloxDetector:
+    """A detector with random weights, in evaluation mode, on `cpu`, `cuda` or `cuda:INDEX`.
+
+    Raises:
+        ValueError: there is not one name for each class.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = YoloxDetector(config, class_names)
+    return network.to(device).to(memory_format=torch.channels_last).eval()
+
+
+def save_yolox(network: YoloxDetector, file: Path, **facts: str) -> None:
+    """Writes weights as float16, the configuration and further facts, such as the licence, whole or not at all.
+
+    Raises:
+        CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
+    """
+    if network.score_calibration is not None:
+        facts = {'score_calibration': network.score_calibration.to_json(), **facts}
+    write_weights(network, file, {'kind': KIND, 'config': network.config.to_json(), **facts})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

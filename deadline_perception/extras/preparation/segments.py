@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from deadline_perception.core.execution_path import SCALE, SKIP, ExecutionPath, PathSpace
-from deadline_perception.core.measurement_plan import covering_paths, with_settings
+from deadline_perception.core.measurement_plan import covering_paths
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.compiled_segments import Compiler
 from deadline_perception.engines.eager import (
@@ -587,3 +587,10 @@ def _refuse(error: Exception) -> None:
 
 def _fix_shapes(model: Model, example: list[Tensor]) -> None:
     model.reshape({index: list(tensor.shape) for index, tensor in enumerate(example)})
+
+
+def with_settings(path: ExecutionPath, needed: dict[int, int]) -> ExecutionPath:
+    """The path with some settings given by the place of their operator."""
+    return ExecutionPath(
+        tuple(needed.get(at, index) for at, index in enumerate(path.settings)), path.space
+    )

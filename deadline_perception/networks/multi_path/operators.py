@@ -79,9 +79,9 @@ class SlicedConv2d(sliced.Convolution):
     def forward(
         self,
         x: Tensor,
-        outputs: int,
-        norm: SlicedNorm | None = None,
-    ) -> Tensor:  # type: ignore[override]
+        outputs: int,  # type: ignore[override]
+        norm: SlicedNorm | None = None,  # type: ignore[override]
+    ) -> Tensor:
         """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`.
 
         Args:

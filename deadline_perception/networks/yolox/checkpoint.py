@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -14,7 +13,6 @@ from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.networks.multi_path.checkpoint import (
     WithoutMemory,
     read_weights,
-    write_weights,
 )
 from deadline_perception.networks.weights_file import (
     CheckpointError,
@@ -25,35 +23,6 @@ from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.network import YoloxDetector
 
 KIND = 'yolox'
-
-
-def build_yolox(
-    config: YoloxConfig,
-    class_names: Sequence[str],
-    *,
-    seed: int = 0,
-    device: str = 'cpu',
-) -> YoloxDetector:
-    """A detector with random weights, in evaluation mode, on `cpu`, `cuda` or `cuda:INDEX`.
-
-    Raises:
-        ValueError: there is not one name for each class.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = YoloxDetector(config, class_names)
-    return network.to(device).to(memory_format=torch.channels_last).eval()
-
-
-def save_yolox(network: YoloxDetector, file: Path, **facts: str) -> None:
-    """Writes weights as float16, the configuration and further facts, such as the licence, whole or not at all.
-
-    Raises:
-        CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
-    """
-    if network.score_calibration is not None:
-        facts = {'score_calibration': network.score_calibration.to_json(), **facts}
-    write_weights(network, file, {'kind': KIND, 'config': network.config.to_json(), **facts})
 
 
 def load_yolox(weights: Path, device: str = 'cpu') -> YoloxDetector:

@@ -65,20 +65,3 @@ class YoloxConfig(Shape):
             *(Segment(name, phase, None, ('scale',)) for name, phase in parts),
         )
         return PathSpace((scale,), segments)
-
-
-# Of COCO's classes those that the shipped networks know, by the names that these have for them.
-ROAD_SOURCES = {
-    'vehicle': ('car', 'bus', 'truck'),
-    'bike': ('bicycle',),
-    'motorbike': ('motorcycle',),
-    'traffic_light': ('traffic light',),
-    'traffic_sign': ('stop sign',),
-    'person': ('person',),
-}
-YOLOX_NANO = YoloxConfig(
-    name='yolox-nano',
-    input_size=(384, 640),
-    scales=(1.0, 0.65, 0.5),  # 640x384, 416x256 and 320x192 px
-    sources=tuple(ROAD_SOURCES.values()),
-)

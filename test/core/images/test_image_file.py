@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from annotated_images import turn
 
-from deadline_perception.core.images.image_file import (
-    file_of,
-    image_size,
-    load_image,
-    read_image_folder,
-)
+from deadline_perception.core.images.image_file import image_size, load_image
+from deadline_perception.extras.data.image_folder import file_of, read_image_folder
 from deadline_perception.extras.data.source import open_source
 
 

@@ -13,12 +13,13 @@ from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.external_models import public_yolox
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.public_yolox import (
+    ROAD_SOURCES,
+    YOLOX_NANO,
     WeightsRefused,
+    build_yolox,
     take_public_weights,
 )
 from deadline_perception.networks.model_reference import load_weights
-from deadline_perception.networks.yolox.checkpoint import build_yolox
-from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO
 
 pytestmark = pytest.mark.slow
 
