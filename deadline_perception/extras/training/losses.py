@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from deadline_perception.extras.training.batch_proposals import proposals_of_batch
 from deadline_perception.extras.training.first_stage import BOX_BETA, first_stage_of
 from deadline_perception.extras.training.strategies import TrainedPath
 from deadline_perception.extras.training.targets import TargetObjects, box_scale, sample_regions
@@ -186,7 +187,9 @@ def _draw_regions(
     size: tuple[int, int],
 ) -> RegionSample:
     parts = []
-    proposed = network.select_proposals.of_batch(*answered, trained.path['proposals'], size)
+    proposed = proposals_of_batch(
+        network.select_proposals, answered, trained.path['proposals'], size
+    )
     for image, (regions, ground_truth, generator) in enumerate(
         zip(proposed, ground_truths, generators)
     ):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from deadline_perception.core.execution_path import WIDTH, ExecutionPath, PathSpace
+from deadline_perception.extras.training.batch_proposals import proposals_of_batch
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import draw_path
 from deadline_perception.extras.training.transfer import resized, to_batch
@@ -138,7 +139,9 @@ def _run(network: MultiPathDetector, source: SampleSource, seed: int) -> int:
         for path in _paths(network.path_space, generator, batch):
             size = network.input_size_on(path)
             levels = network.features(resized(pixels, size), path)
-            proposed = network.select_proposals.of_batch(*network.rpn(levels), _REGIONS, size)
+            proposed = proposals_of_batch(
+                network.select_proposals, network.rpn(levels), _REGIONS, size
+            )
             boxes = torch.from_numpy(np.concatenate(proposed)).to(pixels.device)
             of_image = np.repeat(np.arange(len(proposed)), [len(regions) for regions in proposed])
             if len(boxes):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -82,7 +81,7 @@ class DynamicProposals:
             proposals: number of regions to keep at most.
             size: height and width of the image in px.
         """
-        boxes, scores = (part[0] for part in self._candidates(logits, deltas, proposals, size))
+        boxes, scores = (part[0] for part in self.ranked(logits, deltas, proposals, size))
         boxes = boxes * (scores > -torch.inf)[:, None]
         kept = nms(boxes, scores, PROPOSAL_NMS_IOU)
         none = kept.new_full((proposals,), len(boxes))
@@ -90,26 +89,7 @@ class DynamicProposals:
             torch.cat((kept, none))[:proposals].view(proposals)
         ]
 
-    @torch.no_grad()
-    def of_batch(
-        self,
-        logits: Sequence[Tensor],
-        deltas: Sequence[Tensor],
-        proposals: int,
-        size: tuple[int, int],
-    ) -> list[np.ndarray]:
-        """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; waits for a GPU once."""
-        from torchvision.ops import batched_nms  # of training; see suppression.py
-
-        boxes, scores = self._candidates(logits, deltas, proposals, size)
-        images = torch.arange(len(boxes), device=boxes.device).repeat_interleave(boxes.shape[1])
-        boxes, scores = boxes.flatten(0, 1), scores.flatten()
-        kept = batched_nms(boxes, scores, images, PROPOSAL_NMS_IOU)
-        found = torch.cat((boxes, scores[:, None], images[:, None]), 1)[kept].cpu().numpy()
-        found = found[found[:, 4] > -np.inf]
-        return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
-
-    def _candidates(
+    def ranked(
         self,
         logits: Sequence[Tensor],
         deltas: Sequence[Tensor],

@@ -7,6 +7,7 @@ import torch
 from deadline_perception.core.execution_path import SKIP
 from deadline_perception.engines.cuda_graphs import CudaGraphs
 from deadline_perception.engines.eager import as_arrays
+from deadline_perception.extras.training.batch_proposals import proposals_of_batch
 from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN, PAPER
 from deadline_perception.networks.multi_path.heads import region_features
 from deadline_perception.networks.multi_path.network import MultiPathDetector
@@ -208,7 +209,9 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
         levels = tiny_network.features(tiny_network.normalise(pixels), path)
         logits, deltas = tiny_network.rpn(levels)
         boxes = torch.from_numpy(
-            tiny_network.select_proposals.of_batch(logits, deltas, path['proposals'], (64, 96))[1]
+            proposals_of_batch(
+                tiny_network.select_proposals, (logits, deltas), path['proposals'], (64, 96)
+            )[1]
         )
         features = region_features(
             levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long)

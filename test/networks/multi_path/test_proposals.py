@@ -3,6 +3,7 @@ import torch
 from made_up_detector import TINY
 from torchvision.ops import nms
 
+from deadline_perception.extras.training.batch_proposals import proposals_of_batch
 from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path.outline import PROPOSAL_DELTA_WEIGHTS
 from deadline_perception.networks.multi_path.proposals import lay_out_anchors
@@ -51,9 +52,12 @@ def test_a_batch_keeps_what_its_images_keep(tiny_network):
     (logits, deltas), (others, other_deltas) = _outputs(1), _outputs(2)
     tiny = [torch.full_like(level, -9.0) for level in deltas]
     select = tiny_network.select_proposals
-    batch = select.of_batch(
-        [torch.cat(level) for level in zip(logits, others, logits)],
-        [torch.cat(level) for level in zip(deltas, other_deltas, tiny)],
+    batch = proposals_of_batch(
+        select,
+        (
+            [torch.cat(level) for level in zip(logits, others, logits)],
+            [torch.cat(level) for level in zip(deltas, other_deltas, tiny)],
+        ),
         20,
         SIZE,
     )

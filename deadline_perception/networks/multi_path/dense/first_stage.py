@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -117,7 +116,7 @@ class DenseProposals:
             proposals: number of boxes.
             size: height and width of the image in px.
         """
-        best, boxes, chosen = self._candidates(logits, centred, deltas, proposals, size)
+        best, boxes, chosen = self.ranked(logits, centred, deltas, proposals, size)
         kept = nms(boxes[0], best[0], NMS_IOU)
         none = kept.new_full((proposals,), best.shape[1])
         places = torch.cat((kept, none))[:proposals].view(proposals)
@@ -125,25 +124,7 @@ class DenseProposals:
         scores = torch.cat((scores, scores.new_zeros((1, scores.shape[1]))))
         return torch.cat((boxes[0], boxes.new_zeros((1, 4))))[places], scores[places]
 
-    @torch.no_grad()
-    def of_batch(
-        self,
-        logits: Tensor,
-        centred: Tensor,
-        deltas: Tensor,
-        proposals: int,
-        size: tuple[int, int],
-    ) -> list[np.ndarray]:
-        """The boxes `[P, 4]` of every image of a batch, best first, on the CPU."""
-        from torchvision.ops import nms as suppress  # of training; see suppression.py
-
-        best, boxes, _ = self._candidates(logits, centred, deltas, proposals, size)
-        return [
-            of_image[suppress(of_image, score, NMS_IOU)[:proposals]].cpu().numpy()
-            for of_image, score in zip(boxes, best)
-        ]
-
-    def _candidates(
+    def ranked(
         self,
         logits: Tensor,
         centred: Tensor,
