@@ -39,7 +39,7 @@ from deadline_perception.deadline_detector import (
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.model_reference import ModelNotFound
-from deadline_perception.runtime import detection_stream
+from deadline_perception.runtime import detection_stream, pipeline
 from deadline_perception.runtime.detection_stream import NoAnswer, StreamClosed, Superseded
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import Outcome
@@ -609,6 +609,27 @@ def test_an_image_without_a_stamp_neither_has_nor_leaves_objects_of_another_one(
     network.gate.set()
     network.error = RuntimeError('damaged')
     assert len(detector.detect(IMAGE, AMPLE_MS).boxes_xyxy_px) == 0
+
+
+@pytest.mark.parametrize('age_ms', [0.0, 5000.0])
+def test_an_image_of_its_own_that_no_bound_fits_is_answered_late_and_not_refused(detector, age_ms):
+    bounds = detector.loaded.task.times.calibrator
+    answer = detector.detect(IMAGE, 1e-3, age_ms=age_ms)
+    assert (answer.outcome, answer.in_time, answer.feasible) == (Outcome.LATE, False, False)
+    assert answer.names == ('thing',) and answer.path and answer.bound_ms > 0.0
+    assert 'not even the cheapest path fits: its bound is' in answer.reason
+    wait_until(lambda: bounds.frames == 1)
+    coasted = detector.detect(IMAGE, 1e-3, stamp_ns=10**9)  # of a sequence: at once
+    assert (coasted.outcome, coasted.feasible, len(coasted)) == (Outcome.COASTED, False, 0)
+
+
+def test_an_image_of_its_own_that_no_bound_fits_does_not_wait_for_a_network_that_hangs(
+    detector, network, monkeypatch
+):
+    monkeypatch.setattr(pipeline, 'LATE_GRACE_MS', 50.0)
+    network.gate.clear()
+    answer = detector.detect(IMAGE, 1e-3)
+    assert (answer.outcome, len(answer)) == (Outcome.COASTED, 0) and answer.latency_ms > 50.0
 
 
 def test_a_stream_refuses_numbers_that_are_none(detector):

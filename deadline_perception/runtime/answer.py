@@ -100,7 +100,8 @@ class Answer:
     @property
     def outcome(self) -> Outcome:
         """`DETECTED`: its own result, in time. `COASTED`: tracks of earlier images, moved on, because its own result
-        was not in time. `LATE`: its own result after the deadline, which only happens where rules ask for it."""
+        was not in time. `LATE`: its own result after the deadline, of an image of its own that no bound fitted, or
+        where rules ask for it."""
         return self.record.outcome
 
     @property

@@ -119,6 +119,9 @@ class FramePipeline:
     first one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its
     place.
 
+    An image of no sequence has nothing to stand in for it: where no path's bound fits, its own result is awaited, until
+    that bound and `LATE_GRACE_MS` have passed.
+
     The network goes on with an image that was answered without it, on the best path that is expected to end
     before the next image, else on the cheapest; also with one that nobody took until then. Its result is not published,
     because an image has one answer: it renews what stands in for the next one, and slowdown and calibration learn
@@ -195,9 +198,9 @@ class FramePipeline:
                 # Those dropped came at even distances, as far as is known; the first of them is due first.
                 passed_ms = max(0.0, frame.captured_ms - self._last_captured_ms)
                 frame.fallback_ms -= passed_ms * frame.dropped / (frame.dropped + 1)
-            frame.fallback_ms = max(
-                frame.fallback_ms, now_ms()
-            )  # one that is too old is due at once, not before
+            # One that is too old is due at once, not before; of no sequence, once a worker could take it.
+            least_ms = HOPELESS_MS if frame.is_alone else 0.0
+            frame.fallback_ms = max(frame.fallback_ms, now_ms() + least_ms)
             self._last_captured_ms = frame.captured_ms
             self._period.observe(frame.arrived_ms, frame.dropped)
             self.arrived += 1 + frame.dropped
@@ -290,7 +293,8 @@ class FramePipeline:
             job.due_ms = job.deadline_ms - job.times.reserve.publishing_ms
             # An image that is too old to be met is left to the thread at hand, which will notice at once.
             late_ms = max(job.due_ms, taken_ms) if self._grace_ms else job.due_ms
-            job.fallback_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
+            plan_ms = HOPELESS_MS if job.is_alone else 1.0
+            job.fallback_ms = max(late_ms + self._grace_ms, taken_ms + plan_ms)
         self._watchdog.arm(job.fallback_ms)
         return job
 
@@ -308,9 +312,22 @@ class FramePipeline:
                     share_ms = (min(next_ms, job.due_ms) - job.taken_ms) / (1 + others)
                     next_images = NextImages(job.taken_ms + share_ms, share_ms)
         may_abort = self._rules.late_policy is not LatePolicy.LATE
-        return self._inference.begin(
+        run = self._inference.begin(
             image, job, due_ms=job.due_ms, may_abort=may_abort, next_images=next_images
         )
+        if job.is_alone:
+            self._await_alone(job)
+        return run
+
+    def _await_alone(self, job: Job) -> None:
+        """Nothing stands in for an image of no sequence: where no bound fits, its own result is awaited."""
+        due_ms = job.due_ms + self._grace_ms
+        if job.plan is not None and not job.plan.feasible:
+            due_ms = job.begun_ms + job.plan.bound_ms + LATE_GRACE_MS
+        with self._lock:
+            if job.attempts == 0:
+                job.fallback_ms = due_ms
+        self._watchdog.arm(due_ms)
 
     def _learn(self, job: Job, failure: str) -> None:
         """What the next frames are to know of one that has ended."""

@@ -129,7 +129,8 @@ class TimedInference:
                 needs no bound. What its decisions take is reserved in proportion to the segments that are left, since
                 those made are in the time that has passed.
             due_ms: time of the monotonic clock at which the network must be done.
-            may_abort: the run stops at an operator once not even the shortest expected rest fits. (Not once its
+            may_abort: the run stops at an operator once not even the shortest expected rest fits; one of no sequence that
+                is infeasible does not. (Not once its
                 bound does not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected
                 time no longer fits does so half the time.)
             next_images: None where the frame is not to look at them.
@@ -221,7 +222,7 @@ class InferenceRun:
         self._times, self._plan = times, plan
         self._due_ms = due_ms
         self._until_ms = until_ms
-        self._may_abort = may_abort
+        self._may_abort = may_abort and (plan.feasible or not job.is_alone)
         self._p90_share = times.p90_share if until_ms == math.inf else 1.0
         self._planned_ms = planned_ms
         self._run: SegmentRun | None = None
