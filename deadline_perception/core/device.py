@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ _ALLOCATOR = {
     'MALLOC_MMAP_THRESHOLD_': '2000000000',
     'MALLOC_TOP_PAD_': '67108864',
 }
+_MALLOPT = -1, -3, -2  # the same to `mallopt`, of malloc.h
 _POWER_MODEL = re.compile(r'<\s*POWER_MODEL\s+ID=(?P<id>\d+)\s+NAME=(?P<name>\S+)\s*>')
 UNKNOWN = 'unknown'
 # Threads per network operation where nobody says otherwise. The second one helps where its core is free and takes
@@ -117,6 +120,28 @@ def missing_environment(threads: int, environment: Mapping[str, str] = os.enviro
         for name, value in process_environment(threads).items()
         if environment.get(name) != value
     ]
+
+
+def profile_command(weights: str, device: str, threads: int) -> str:
+    """The command that measures a profile."""
+    words = f'profile --weights {shlex.quote(weights)}'
+    if device != 'cpu':
+        words += f' --device {device}'
+    if threads != DEFAULT_THREADS:
+        words += f' --threads {threads}'
+    return command_line(words)
+
+
+def keep_settings(threads: int) -> None:
+    """Sets what of `process_environment` a running process can still set: what the allocator keeps, and while PyTorch is
+    not loaded how its threads wait. (How many those are, is set as it loads: see `use_threads`.)"""
+    library = ctypes.CDLL(None)
+    if hasattr(library, 'mallopt'):  # of glibc
+        for number, (name, value) in zip(_MALLOPT, _ALLOCATOR.items(), strict=True):
+            library.mallopt(number, int(value))
+            os.environ[name] = value
+    if threads > 1 and 'torch' not in sys.modules:
+        os.environ['OMP_WAIT_POLICY'] = 'PASSIVE'
 
 
 def use_threads(threads: int) -> None:

@@ -61,10 +61,3 @@ def command_line(arguments: str) -> str:
         elif os.environ.get('AMENT_PREFIX_PATH'):
             program = f'ros2 run deadline_perception {_PROGRAM}'
     return f'{program} {arguments}'
-
-
-def profile_command(weights: str, device: str, threads: int) -> str:
-    """The command that measures a profile."""
-    return command_line(
-        f'profile --weights {shlex.quote(weights)} --device {device} --threads {threads}'
-    )

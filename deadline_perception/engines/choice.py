@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from deadline_perception.core.device import DeviceFacts
-from deadline_perception.core.errors import profile_command
+from deadline_perception.core.device import DeviceFacts, profile_command
 from deadline_perception.engines.eager import Eager, Engine
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.segment_store import (

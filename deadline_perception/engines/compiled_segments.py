@@ -21,7 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from deadline_perception.core.errors import printable, profile_command
+from deadline_perception.core.device import profile_command
+from deadline_perception.core.errors import printable
 from deadline_perception.engines.eager import (
     ArrayCompute,
     Arrays,

@@ -17,11 +17,12 @@ import numpy as np
 from deadline_perception.core.device import (
     DEFAULT_THREADS,
     DeviceFacts,
-    missing_environment,
+    keep_settings,
+    profile_command,
     read_device_facts,
     use_threads,
 )
-from deadline_perception.core.errors import DeadlinePerceptionError, profile_command
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import covering_paths, fewest_covering
 from deadline_perception.core.number import is_count, number_or_nan, told_value
@@ -199,6 +200,8 @@ def load_task(
     Raises:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
+    if options.device == 'cpu':
+        keep_settings(options.threads)
     use_threads(options.threads)
     networks = networks or ResidentNetworks()
     network, weights, passes = _load_networks(options, models_folder, prepare, networks)
@@ -208,7 +211,7 @@ def load_task(
     profile, degraded, unkept = find(options, network, weights)
     if passes is not None and not passes[0].is_one_network:
         own_place = replace(options, profile='')
-        of_first, further, unkept_first = find(own_place, passes[0].coarse, passes[1])
+        of_first, further, unkept_first = find(own_place, passes[0].coarse, weights)
         profile = joined_profile(passes[0], profile, of_first)
         degraded += further
         if unkept_first is not None:
@@ -255,7 +258,14 @@ def load_task(
     scene = quality.scene if isinstance(quality, PassQuality) else None
     task = Task(runs, policy, times, runs.result_type, scene)
     return LoadedTask(
-        task, options, facts, origin, kept, calibration_file, tuple(notices), tuple(degraded)
+        task,
+        options,
+        facts,
+        origin,
+        kept,
+        calibration_file,
+        tuple(notices),
+        tuple(dict.fromkeys(degraded)),
     )
 
 
@@ -454,21 +464,19 @@ def _covering(space: PathSpace, kept: Sequence[ExecutionPath] | None) -> list[Ex
 def environment_faults(
     device: str, threads: int, environment: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Why times of the CPU vary widely: settings that this process did not start with. Empty when none is missing,
-    and for a GPU.
+    """Why times of the CPU vary widely: what `keep_settings` could not set any more. Empty when nothing is missing, and
+    for a GPU.
 
     Args:
         device: that the network runs on.
         threads: threads per network operation.
-        environment: of this process, as it started.
+        environment: of this process.
     """
-    missing = missing_environment(threads, environment) if device == 'cpu' else []
-    if not missing:
+    if device != 'cpu' or threads == 1 or environment.get('OMP_WAIT_POLICY') == 'PASSIVE':
         return []
     return [
-        f'this process lacks settings without which times vary widely: start it behind '
-        f'`env {" ".join(missing)}`, or by perception.launch.py or `python -m deadline_perception.nodes bringup`, '
-        'which set them'
+        'PyTorch was loaded first, and its threads spin while they wait, so that times vary: start the process behind '
+        '`env OMP_WAIT_POLICY=PASSIVE`'
     ]
 
 
@@ -551,10 +559,7 @@ def load_profile(
         )
     # What a process lacks has a notice of its own, with the remedy.
     if environment_faults(options.device, options.threads):
-        measured = profile.facts
-        here['facts'] = replace(
-            facts, allocator=measured.allocator, wait_policy=measured.wait_policy
-        )
+        here['facts'] = replace(facts, wait_policy=profile.facts.wait_policy)
     differences = profile.mismatches(**here)
     if differences:
         words = f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}'
@@ -592,7 +597,8 @@ def profile_of_path(whole: LatencyProfile, network: FixedPathNetwork) -> Latency
 
 def _profile_command(options: NetworkOptions, weights: Path, more: str = '') -> str:
     if isinstance(options.model, str):
-        return profile_command(str(weights), options.device, options.threads) + more
+        name = options.model if options.model == weights.stem else str(weights)
+        return profile_command(name, options.device, options.threads) + more
     return 'measure_profile of deadline_perception.timing.profile'  # no command has the network
 
 
@@ -600,8 +606,7 @@ def _scaling(profile: LatencyProfile, command: str) -> list[str]:
     """That times were scaled rather than measured, where it is so."""
     return (
         [
-            f'this device was not measured: times are those of {profile.scaled_from}, scaled by {len(profile.paths)} '
-            f'paths timed here. Measure all: {command}'
+            f'this device was not measured: times are scaled from those of {profile.scaled_from}. Measure them: {command}'
         ]
         if profile.scaled_from
         else []

@@ -420,6 +420,6 @@ def too_late(
 ) -> str:
     """Why a frame cannot be in time before some part of it."""
     return (
-        f'too late before {what}: the rest is expected to take {choice.forecast_ms * least:.1f} ms, '
+        f'no time for {what}: the rest is expected to take {choice.forecast_ms * least:.1f} ms, '
         f'{remaining_ms:.1f} ms left'
     )

@@ -16,7 +16,7 @@ from deadline_perception.core.errors import printable
 from deadline_perception.core.tied_process import LoadError, start_tied, stop_tied
 
 
-def prepare_segments(weights: Path, threads: int, on_progress: Callable[[str], None]) -> str:
+def prepare_segments(weights: Path, threads: int, on_progress: Callable[[str], None] | None) -> str:
     """Prepare segments in a process of its own, and wait for it.
 
     What is prepared stays when it is interrupted; the next call goes on with the rest.
@@ -24,7 +24,7 @@ def prepare_segments(weights: Path, threads: int, on_progress: Callable[[str], N
     Args:
         weights: file of the network.
         threads: threads per network operation that the segments are prepared for.
-        on_progress: gets how far it is, a line every 20 s.
+        on_progress: gets how far it is, a line every 20 s; None: the terminal does, as a bar.
 
     Returns:
         Why segments stay unprepared, so that the network runs eagerly; empty where all are prepared.
@@ -40,7 +40,11 @@ def prepare_segments(weights: Path, threads: int, on_progress: Callable[[str], N
     )
     try:
         process = start_tied(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors='replace'
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=on_progress and subprocess.PIPE,
+            text=True,
+            errors='replace',
         )
     except (LoadError, OSError) as error:
         return str(error)
@@ -48,7 +52,8 @@ def prepare_segments(weights: Path, threads: int, on_progress: Callable[[str], N
     try:
         for line in process.stderr or ():
             last_line = printable(line.strip()) or last_line
-            on_progress(last_line)
+            if on_progress:
+                on_progress(last_line)
         status = process.wait()
     finally:
         stop_tied(process)
@@ -59,9 +64,8 @@ def prepare_aloud(weights: Path, threads: int) -> None:
     """Prepare segments, with its progress on standard error."""
 
     def say(words: str) -> None:
-        print(f'preparing {weights.stem} for this device, once: {words}', file=sys.stderr)
+        print(words, file=sys.stderr, flush=True)
 
-    say('about a minute')
-    failure = prepare_segments(weights, threads, say)
+    failure = prepare_segments(weights, threads, None if sys.stderr.isatty() else say)
     if failure:
-        say(f'segments stay unprepared, and run eagerly: {failure}')
+        say(f'segments of {weights.stem} stay unprepared, and run eagerly: {failure}')

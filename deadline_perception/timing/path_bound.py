@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.optimize import nnls
 
-from deadline_perception.core.errors import profile_command
+from deadline_perception.core.device import profile_command
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.timing.interference import WcetTable
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch

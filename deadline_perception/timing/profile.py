@@ -17,8 +17,13 @@ from msgspec import Meta
 from platformdirs import user_cache_path
 
 from deadline_perception.core.decoding import Count, decode
-from deadline_perception.core.device import DEFAULT_THREADS, DeviceFacts, read_device_facts
-from deadline_perception.core.errors import DeadlinePerceptionError, profile_command
+from deadline_perception.core.device import (
+    DEFAULT_THREADS,
+    DeviceFacts,
+    profile_command,
+    read_device_facts,
+)
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.measurement_plan import covering_paths, distinct_paths, interleave

@@ -81,7 +81,6 @@ def main(arguments: list[str] | None = None) -> int:
         description='Object detection that meets a moving deadline, and says how it knows.',
     )
     parser.add_argument('--version', action=_Version, nargs=0, help='say which version this is')
-    is_program = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     wanted = [word for word in arguments if not word.startswith('-')][:2]
     commands = _add_commands(parser, COMMANDS, wanted[:1], _PROGRAM)
@@ -94,14 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     parsed = parser.parse_args(arguments)
 
-    def run() -> int:
-        if is_program and getattr(parsed, 'restarts', False):
-            from deadline_perception.tools.support.restart import restart_with_environment
-
-            restart_with_environment(parsed.threads)
-        return parsed.run(parsed)
-
-    return exit_status(parsed.name, run)
+    return exit_status(parsed.name, lambda: parsed.run(parsed))
 
 
 def _add_commands(

@@ -42,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares what both commands that show a source are given; they start anew with the settings that times need."""
-    parser.set_defaults(restarts=True)
+    """Declares what both commands that show a source are given."""
     parser.add_argument(
         'source',
         metavar='SOURCE',
@@ -139,7 +138,6 @@ def open_detector(args: argparse.Namespace):
     from deadline_perception.deadline_detector import DeadlineDetector
     from deadline_perception.runtime.loading import NetworkOptions
 
-    say(f'loading {args.model}')
     options = NetworkOptions(str(args.model), device=args.device, threads=args.threads)
     return DeadlineDetector(options, min_score=args.min_score)
 

@@ -55,7 +55,11 @@ from deadline_perception.tools.support.file_arguments import (
 )
 from deadline_perception.tools.support.inference_thread import inference_thread
 from deadline_perception.tools.support.restart import restart_with_environment
-from deadline_perception.tools.support.segment_preparation import prepare_for_engine
+from deadline_perception.tools.support.segment_preparation import (
+    are_ready,
+    prepare_for_engine,
+    segments_bar,
+)
 from deadline_perception.tools.support.terminal import print_table, progress_bar, say
 
 _IMAGES, _PREPARED_IMAGES = 40, 16  # that are measured on, and that segments are prepared with
@@ -142,29 +146,43 @@ def run(args: argparse.Namespace) -> int:
     if first_look:
         networks.append(argparse.Namespace(**{**vars(args), 'weights': first_look, 'out': None}))
     if args.prepare_only:
-        return max(map(_prepare, networks))
+        return _prepare(networks)
     with inference_thread(lock_memory=args.device == 'cpu') as priority:
         return max(_measure(one, minutes, priority) for one in networks)
 
 
-def _prepare(args: argparse.Namespace) -> int:
-    use_threads(args.threads)
-    weights = find_weights(args.weights)
-    if is_set(weights) or args.device != 'cpu' or args.engine == 'eager':
-        raise ValueError(
-            f'--prepare-only is given for {weights} on {args.device} with the engine {args.engine}, '
-            f'expected weights on cpu with auto or openvino'
-        )
-    network, facts = load_weights(weights), read_device_facts('cpu')
-    _, paths = _planned(args, weights, network, facts)
-    prepare_for_engine(
-        weights,
-        network,
-        read_images(args.source, _PREPARED_IMAGES),
-        facts,
-        'openvino',
-        _keys(paths),
-    )
+def _prepare(networks: Sequence[argparse.Namespace]) -> int:
+    """Prepares the segments of all with one bar."""
+    use_threads(networks[0].threads)
+    facts, needed = read_device_facts('cpu'), []
+    for args in networks:
+        weights = find_weights(args.weights)
+        if is_set(weights) or args.device != 'cpu' or args.engine == 'eager':
+            raise ValueError(
+                f'--prepare-only is given for {weights} on {args.device} with the engine {args.engine}, '
+                f'expected weights on cpu with auto or openvino'
+            )
+        network = load_weights(weights)
+        keys = _keys(_planned(args, weights, network, facts)[1]) or network.path_space.carriers()
+        if not are_ready(network, facts, keys):
+            needed.append((weights, network, keys))
+    if not needed:
+        return 0
+    images = read_images(networks[0].source, _PREPARED_IMAGES)
+    words = f'preparing {needed[0][0].stem}, once'
+    before = 0
+    with segments_bar(words, sum(len(keys) for *_, keys in needed)) as show:
+        for weights, network, keys in needed:
+            prepare_for_engine(
+                weights,
+                network,
+                images,
+                facts,
+                'openvino',
+                keys,
+                lambda done, before=before: show(before + done),
+            )
+            before += len(keys)
     return 0
 
 

@@ -8,7 +8,7 @@ from deadline_perception.engines.segment_store import FORMAT, StoreError, store_
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 
 FACTS = read_device_facts('cpu')
-COMMAND = r'Prepare them: .*deadline-perception profile --weights w.safetensors --device cpu'
+COMMAND = r'Prepare them: .*deadline-perception profile --weights w.safetensors'
 
 
 def test_prepared_segments_are_taken_unless_eager_is_asked_for(prepared):

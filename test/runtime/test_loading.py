@@ -127,7 +127,7 @@ def load(tmp_path, facts=FACTS, **changes):
     return load_profile(options, NETWORK, FACTS, Path('w.safetensors'), tmp_path)[1]
 
 
-COMMAND = 'deadline-perception profile --weights w.safetensors --device cpu --threads 2'
+COMMAND = 'deadline-perception profile --weights w.safetensors'
 
 
 def test_a_profile_of_this_device_and_settings_is_taken_without_a_word(tmp_path):
@@ -167,13 +167,13 @@ def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_wh
 def test_a_process_without_its_settings_is_not_sent_to_measure_what_it_has(tmp_path, monkeypatch):
     options = NetworkOptions('compact', profile=str(tmp_path / 'profile.json'), threads=2)
     load(tmp_path)  # writes a profile of the settings that `profile` starts itself with
-    bare = replace(FACTS, allocator='default', wait_policy='default')
+    bare = replace(FACTS, wait_policy='active')
     given = options, NETWORK, bare, Path('w.safetensors'), tmp_path
     monkeypatch.setattr(loading, 'environment_faults', lambda *_: ['lacks settings'])
     assert load_profile(*given)[1] == []  # the fault says what to start it with
     monkeypatch.setattr(loading, 'environment_faults', lambda *_: [])
     (told,) = load_profile(*given)[1]
-    assert "memory allocator is 'retaining' in the profile and 'default' here" in told
+    assert "wait policy is 'passive' in the profile and 'active' here" in told
 
 
 def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
@@ -205,10 +205,8 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
         and profile.facts == facts
         and len(told) == 1
     )
-    assert 'this device was not measured: times are those of Another board' in told[0]
-    assert told[0].endswith(
-        'deadline-perception profile --weights w.safetensors --device cpu --threads 2'
-    )
+    assert 'this device was not measured: times are scaled from those of Another board' in told[0]
+    assert told[0].endswith(COMMAND)
     assert not (tmp_path / 'cache').exists()  # not before all else has loaded
     unkept()
     assert load_profile(*given) == (profile, told, None)
@@ -259,9 +257,27 @@ def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):
         load_profile(named, NETWORK, FACTS, Path('w.safetensors'), tmp_path)
 
 
+@pytest.mark.slow
+def test_a_device_that_was_not_measured_is_told_once_for_both_looks_and_one_command_measures_both(
+    tmp_path, monkeypatch, repository
+):
+    from made_up_network import made_up_profile
+
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    monkeypatch.setattr(
+        loading,
+        '_transferred',
+        lambda network, *given: made_up_profile(network, scaled_from='Another board'),
+    )
+    loaded = load_task(NetworkOptions('street', engine='eager'), repository / 'models')
+    (told,) = (words for words in loaded.degraded if 'was not measured' in words)
+    assert told.endswith('deadline-perception profile --weights street')
+
+
 def test_a_process_without_its_settings_is_told_what_to_start_it_with():
     assert environment_faults('cpu', 2, process_environment(2)) == []
     assert environment_faults('cuda', 1, {}) == []
+    assert environment_faults('cpu', 1, {}) == []
     (fault,) = environment_faults('cpu', 2, {**process_environment(2), 'OMP_WAIT_POLICY': 'ACTIVE'})
     assert '`env OMP_WAIT_POLICY=PASSIVE`' in fault
 

@@ -570,7 +570,7 @@ def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_rene
         bench.run(pipeline, arrive(stamp_ns=10**18 + step * 10**8))
     assert [record.outcome for record in bench.records] == [Outcome.COASTED] * 3
     assert all(
-        record.result is None and 'too late before the frame' in record.reason
+        record.result is None and 'no time for the frame' in record.reason
         for record in bench.records
     )
     assert not any(record.plan.feasible for record in bench.records)
@@ -850,7 +850,7 @@ def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_e
     bench.mailbox.waiting_others = lambda task: 1  # so that what is too late is aborted
     bench.run(bench.build(policy), arrive())
     (record,) = bench.records
-    assert 'too late before' in record.reason
+    assert 'no time for' in record.reason
     assert 0 < record.segment < len(SPACE.segments)
     assert bench.calibrator.certificate().misses == bench.calibrator.certificate().frames == misses
 

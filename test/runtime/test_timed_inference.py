@@ -247,7 +247,7 @@ def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goe
     network = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
     frame, late = run(network, 60.0, late=Late(network, 1000.0))
     assert late.given_up_after == ['pre', 'stage1']
-    assert 'too late before skip0' in frame.reason
+    assert 'no time for skip0' in frame.reason
     assert frame.plan.feasible
     assert frame.result is not None
     assert frame.path == SPACE.largest  # its first segments had run at full width
@@ -268,7 +268,7 @@ def test_when_nothing_fits_takes_the_best_path_that_is_expected_to_end_before_th
         network, 5.0, late=Late(network, free_ms), slowdown=slowdown, calibration_factor=3.0
     )
     assert late.given_up_after == []
-    assert frame.reason.startswith('too late before the frame')
+    assert frame.reason.startswith('no time for the frame')
     assert not frame.plan.feasible
     assert frame.path == POLICY.plan(free_ms, slowdown).path
     assert free_ms == 0.0 or network.now_ms <= 1000.0 + free_ms
@@ -351,12 +351,12 @@ def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
     frame, late = record(0.9 * expected_ms)
     assert late.given_up_after == []
     assert frame.reason == (
-        f'too late before the frame: the rest is expected to take {expected_ms:.1f} ms, '
+        f'no time for the frame: the rest is expected to take {expected_ms:.1f} ms, '
         f'{0.9 * expected_ms:.1f} ms left'
     )
     slow = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
     frame, late = record(4.0 * expected_ms, slow)
-    assert late.given_up_after == ['pre', 'stage1'] and 'too late before skip0' in frame.reason
+    assert late.given_up_after == ['pre', 'stage1'] and 'no time for skip0' in frame.reason
 
 
 def test_a_plan_leaves_room_for_interruptions_and_says_so():

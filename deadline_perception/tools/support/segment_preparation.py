@@ -9,7 +9,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,8 @@ _MOST_CRASHES = 20  # each rules one form of one segment out
 # Files that both processes share.
 _IMAGES, _KEYS, _DONE, _MADE = 'images.npy', 'keys.json', 'done', f'made{MODELS_SUFFIX}'
 
+Progress = Callable[[int], None]  # gets how many segments are done
+
 
 class PreparationFailed(DeadlinePerceptionError):
     """The segments could not be prepared."""
@@ -51,6 +54,7 @@ def prepare_segments(
     images: Sequence[np.ndarray],
     facts: DeviceFacts,
     keys: Collection[str] | None = None,
+    show: Progress | None = None,
 ) -> None:
     """Completes the prepared segments of a network where they are not ready; blocks for minutes then, for seconds where
     their models lie beside the weights (`SegmentModels`). What is made is put there.
@@ -63,6 +67,7 @@ def prepare_segments(
         images: uint8 `[height, width, 3]` of one size, to find the ranges of values on, and the errors.
         facts: the device, and the number of threads.
         keys: of the segments that are needed; None: all.
+        show: of a bar that others draw; None: one is drawn here.
 
     Raises:
         ValueError: too few images.
@@ -74,28 +79,45 @@ def prepare_segments(
     if foreign:
         raise PreparationFailed(f'the segments could not be prepared: {foreign}')
     try:
-        origin = store_origin(facts)
+        store_origin(facts)
     except StoreError as error:
         raise PreparationFailed(
             f'the segments could not be prepared: {error}; the engine eager runs without them'
         ) from error
     needed = list(network.path_space.carriers() if keys is None else keys)
-    try:
-        SegmentStore.load(folder, origin).check(needed)
+    if are_ready(network, facts, needed):
         return
-    except StoreError:
-        pass  # what is there is completed, or made anew
     from deadline_perception.extras.preparation.segments import check_images
 
     check_images(images)
     waiting = 'another process prepares the segments of this network; waiting for it'
     with store_lock(folder, lambda: say(waiting)):
-        try:
-            SegmentStore.load(folder, origin).check(
-                needed
-            )  # another process may have made them meanwhile
-        except StoreError:
-            _prepare(weights, network, images, facts, needed)
+        if not are_ready(network, facts, needed):  # made by another process meanwhile
+            with nullcontext(show) if show else segments_bar('preparing', len(needed)) as shown:
+                _prepare(weights, network, images, facts, needed, shown)
+
+
+def are_ready(network, facts: DeviceFacts, keys: Collection[str]) -> bool:
+    """Whether some segments of a network were prepared for this device; those that were not are completed, or made
+    anew."""
+    folder = default_store_folder(network.config_name, network.weights_hash)
+    try:
+        SegmentStore.load(folder, store_origin(facts)).check(keys)
+    except StoreError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def segments_bar(words: str, count: int) -> Iterator[Progress]:
+    """A bar while the block runs; gives what moves it.
+
+    Args:
+        words: before it.
+        count: of all segments.
+    """
+    with progress_bar(words, count, 'count', 'passed') as update:
+        yield lambda done: update(completed=done)
 
 
 def prepare_for_engine(
@@ -105,6 +127,7 @@ def prepare_for_engine(
     facts: DeviceFacts,
     engine: str,
     keys: Collection[str] | None = None,
+    show: Progress | None = None,
 ) -> None:
     """`prepare_segments` where the engine uses them, which is one of `ENGINES`; where `auto` has to go on without them,
     why is printed.
@@ -116,7 +139,7 @@ def prepare_for_engine(
     if facts.kind != 'cpu' or not (engine == 'openvino' or (engine == 'auto' and is_installed())):
         return
     try:
-        prepare_segments(weights, network, images, facts, keys)
+        prepare_segments(weights, network, images, facts, keys, show)
     except PreparationFailed as error:
         if engine == 'openvino':
             raise
@@ -124,26 +147,25 @@ def prepare_for_engine(
 
 
 def _prepare(
-    weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, keys: list[str]
+    weights: Path,
+    network,
+    images: Sequence[np.ndarray],
+    facts: DeviceFacts,
+    keys: list[str],
+    show: Progress,
 ) -> None:
     """Completes the store of a network by some keys; its lock is held."""
     folder = default_store_folder(network.config_name, network.weights_hash)
     store = StoreWriter.resume(folder, store_origin(facts))
     there = sum(key in store.segments for key in keys)
-    with (
-        tempfile.TemporaryDirectory() as folder_name,
-        progress_bar(
-            'preparing', len(keys), 'count', 'segments, {task.fields[latest]}', 'passed', latest=''
-        ) as update,
-    ):
+    with tempfile.TemporaryDirectory() as folder_name:
         place = Path(folder_name)
         np.save(place / _IMAGES, np.stack(images))
         (place / _KEYS).write_text(json.dumps(keys))
         (place / _DONE).touch()
 
-        def show() -> None:
-            done = (place / _DONE).read_text().split()
-            update(completed=there + len(done), latest=(done or [''])[-1])
+        def look() -> None:
+            show(there + len((place / _DONE).read_text().split()))
 
         run_until_done(
             module_command(
@@ -152,7 +174,7 @@ def _prepare(
                 str(place),
                 str(facts.threads),
             ),
-            show,
+            look,
         )
         models = SegmentModels.load(place / _MADE, network.weights_hash)
     _keep_models(weights, models, SegmentStore.load(folder, store_origin(facts)))
