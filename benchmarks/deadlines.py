@@ -39,7 +39,6 @@ from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import NetworkOptions
 from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.system.priority import Role
-from deadline_perception.timing.calibration import clopper_pearson_upper
 from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.tools.profile import restart_with_environment

@@ -33,6 +33,7 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.contention.load import busy_programs
+from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
 from deadline_perception.extras.several_networks.network_schedule import make_schedule
@@ -43,7 +44,6 @@ from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import Job, JobRecord, Outcome
 from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.system.priority import MODES, ThreadPriority
-from deadline_perception.timing.calibration import clopper_pearson_upper
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.ensure_profile import ensure_profile
 

@@ -26,11 +26,11 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.job import Decision, Job, StampReading
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
-from deadline_perception.timing.calibration import clopper_pearson_upper
 from deadline_perception.timing.contention.probe import PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast

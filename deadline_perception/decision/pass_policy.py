@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -41,6 +40,7 @@ _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
 _MANY = 64  # paths that are planned among as they are
 _LEAST_GAIN = 0.003  # of quality at some size, for a path to be planned
 _SQRT_2 = math.sqrt(2.0)
+_erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 class _TimeLeft(NamedTuple):
@@ -85,7 +85,8 @@ class _TimeLeft(NamedTuple):
             return np.where(exists, 1.0, self._recent_share(logs))
         deviation = self.deviation
         median = math.log(self.factor) - _BOUND_DEVIATIONS * deviation
-        return ndtr((math.log(self.ms) - median - logs) / deviation)
+        ratios = (math.log(self.ms) - median - logs) / deviation
+        return 0.5 * np.asarray(_erfc(-ratios / _SQRT_2), float)
 
     def _recent_share(self, logs: np.ndarray | float) -> np.ndarray:
         """Of recent frames, with those that were interrupted: so the time is all that there is."""
@@ -170,15 +171,6 @@ class PassPolicy(FrontierPolicy):
             weights = quality.scene.weights
             quality.scene.followers.append(self._weigh)
         self._weigh(weights)
-
-    def prepare(self) -> None:
-        """See `FrontierPolicy`; what may follow on every choice is gathered now as well."""
-        super().prepare()
-        for level in self._levels:
-            for segment, one in enumerate(self._space.segments):
-                if one.operator is not None:
-                    for group in range(len(self._of_all(segment, level).begins) - 1):
-                        self._of_group(segment, level, group)
 
     def learn_from(self, times: TimeModel) -> None:
         """Chances follow the frames that a time model of the same forecast has seen, from now on."""
@@ -308,6 +300,8 @@ class PassPolicy(FrontierPolicy):
         return sources
 
     def _of_group(self, segment: int, level: float, group: int) -> _Candidates:
+        """What may follow on given choices: gathered as it is first asked for, in 60 us, since a stream comes by a few of
+        thousands."""
         found = self._candidates.get((segment, level, group))
         if found is not None:
             return found

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import nnls
 
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.execution_path import MODEL, ExecutionPath, PathSpace
 from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.least_squares import non_negative_least_squares
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.timing.time_model import Forecast
 
@@ -154,11 +154,9 @@ class _Effects:
         columns = np.hstack([np.ones((len(effects), 1)), -np.ones((len(effects), 1)), effects])
         ridge = np.repeat(np.sqrt([_RIDGE, _PAIR_RIDGE]), [steps.shape[1], pairs.shape[1]])
         rows = np.hstack([np.zeros((len(ridge), 2)), np.diag(ridge)])
-        found = nnls(
-            np.vstack([columns, rows]),
-            np.concatenate([target, np.zeros(len(ridge))]),
-            maxiter=10_000,
-        )[0]
+        found = non_negative_least_squares(
+            np.vstack([columns, rows]), np.concatenate([target, np.zeros(len(ridge))])
+        )
         self._constant = found[0] - found[1]
         self._weights = found[2:]
 

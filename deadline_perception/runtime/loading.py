@@ -353,10 +353,9 @@ def _make_ready(
     if not is_cold:
         return
     network.warm_up(covering, image_size)
-    check_results(network, image_size)
     give_back_memory()
-    ready = kept or (network.path_space.smallest, network.path_space.largest)
-    warm_up(network, image_size, (ready[0], ready[-1]))
+    network.warm_up((covering[0],), image_size)
+    check_results(network, image_size)
     touch_memory()
 
 

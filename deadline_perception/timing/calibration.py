@@ -33,8 +33,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scipy.special import betaincinv
-
 from deadline_perception.core.decoding import Count, decode
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import JsonFileError, read_object
@@ -76,31 +74,12 @@ class Certificate:
         exceeded_in_time: those that exceeded it and were in time all the same, which count half.
         guaranteed_miss_ratio: the share of misses among these frames is at most this, for every sequence; 1 without
             frames.
-        upper_95: Clopper-Pearson upper 95 % confidence limit of the miss probability of a further frame; unlike the
-            guarantee it assumes that frames are independent and alike. 1 without frames.
     """
 
     frames: int
     misses: int
     exceeded_in_time: int
     guaranteed_miss_ratio: float
-    upper_95: float
-
-
-def clopper_pearson_upper(misses: int, frames: int) -> float:
-    """One-sided upper 95 % confidence limit of a probability, from `misses` in `frames` independent trials.
-
-    Returns:
-        The probability under which as few misses happen with a chance of 5 %; 1 when all missed or nothing was tried.
-
-    Raises:
-        ValueError: the counts contradict each other.
-    """
-    if not 0 <= misses <= frames:
-        raise ValueError(f'misses is {misses} of {frames} frames, expected 0 to {frames}')
-    if misses == frames:
-        return 1.0
-    return float(betaincinv(misses + 1, frames - misses, 0.95))
 
 
 class BoundCalibrator:
@@ -200,13 +179,7 @@ class BoundCalibrator:
         if self.frames:
             drift = max(self.score_width + self.eta, abs(self.log_factor - self.initial_log_factor))
             guaranteed = min(1.0, self.alpha + drift / (self.eta * self.frames))
-        return Certificate(
-            self.frames,
-            self.misses,
-            self.exceeded_in_time,
-            guaranteed,
-            clopper_pearson_upper(self.misses, self.frames),
-        )
+        return Certificate(self.frames, self.misses, self.exceeded_in_time, guaranteed)
 
     def state(self) -> dict[str, float | int]:
         """All that the calibrator knows, as plain numbers."""

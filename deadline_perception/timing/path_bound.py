@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.optimize import nnls
 
 from deadline_perception.core.device import profile_command
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.least_squares import non_negative_least_squares
 from deadline_perception.timing.interference import WcetTable
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch
 from deadline_perception.timing.quantiles import PROBABILITIES, Quantiles
@@ -284,7 +284,7 @@ def factors_near_one(rows: np.ndarray, pull: float) -> np.ndarray:
     """
     columns = rows.shape[1]
     target = np.concatenate([np.ones(len(rows)), np.full(columns, pull)])
-    return nnls(np.vstack([rows, pull * np.eye(columns)]), target)[0]
+    return non_negative_least_squares(np.vstack([rows, pull * np.eye(columns)]), target)
 
 
 def rebuilt_sample(quantiles: Quantiles) -> np.ndarray:

@@ -15,9 +15,9 @@ import numpy as np
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import NS_PER_MS
 from deadline_perception.extras.data.bag_file import BagFile
+from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.report.recorded_bag import RecordingError
 from deadline_perception.extras.report.report import render
-from deadline_perception.timing.calibration import clopper_pearson_upper
 
 _JOB = 'deadline_perception/msg/JobReport'
 _DONE = 0  # JobReport.DONE

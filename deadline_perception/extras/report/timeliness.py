@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.report.recording import Recording
 from deadline_perception.runtime.job import Outcome
-from deadline_perception.timing.calibration import clopper_pearson_upper
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ import numpy as np
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network, SegmentRun
+from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.several_networks.scheduling.spare_time import (
     Coming,
     Waiting,
@@ -39,7 +40,6 @@ from deadline_perception.runtime.job import (
     StampReading,
 )
 from deadline_perception.runtime.watchdog import Act
-from deadline_perception.timing.calibration import clopper_pearson_upper
 
 HANGING_MS = 500.0  # past its bound and its deadline; until then nobody else is served
 STOP_TIMEOUT_S = 3.0
