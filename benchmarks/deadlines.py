@@ -34,6 +34,7 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.decision.speed_budget import TableBudget
 from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.report.scenario import with_speed_in_every_frame
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import NetworkOptions
