@@ -29,7 +29,7 @@ class HeavyRun(InventedRun):
         super().compute(name, key)
         if IS_HEAVY.is_set():
             for _ in range(4):
-                torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))
+                torch.mm(torch.ones(900, 900), torch.ones(900, 900))
 
 
 class HeavyNetwork(InventedNetwork):

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from convolution_model import Split, fit_convolution_model
 from layers import ConvolutionShape
 from step_latency import Line, StepModel
@@ -52,6 +53,7 @@ def test_finds_the_costs_of_a_blocked_device():
     assert error(blocked_ms, learned=40) < 0.005
 
 
+@pytest.mark.slow
 def test_finds_where_the_library_changes_kernels():
     shapes = convolutions(200, 1)
     model = fit_convolution_model(shapes, [two_kernels_ms(shape) for shape in shapes], BLOCKS)

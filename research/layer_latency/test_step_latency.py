@@ -27,6 +27,7 @@ def test_predicts_by_hand():
     assert ORIN.predict(32) == pytest.approx(32 * 0.02 + 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('depth', 'period', 'upper_values'),
     [(32, 8, 4), (16, 64, 32), (16, 1, 1), (1, 8, 7), (64, 16, 15), (24, 1, 1)],
@@ -44,6 +45,7 @@ def test_finds_depth_and_period_in_noise(depth, period, upper_values):
     )
 
 
+@pytest.mark.slow
 def test_some_wild_measurements_do_not_move_it():
     values, latencies = sweep(ORIN, range(10, 531), noise=0.01)
     for wild in range(5, len(latencies), 17):

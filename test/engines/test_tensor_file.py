@@ -60,6 +60,7 @@ print(read, refused)
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_is_rewritten_in_place_ends_no_process(tmp_path):
     """As `cp new.safetensors weights.safetensors` does it: first it is empty, then it grows."""
     file = tmp_path / 'weights.safetensors'

@@ -32,6 +32,7 @@ def test_profile_of_the_user_stays(monkeypatch):
     assert os.environ[VARIABLES[0]] == '/home/me/profile.xml' and VARIABLES[1] not in os.environ
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('name', 'has_room'),
     [('path_visualizer', True), ('time_budget', False)],

@@ -4,6 +4,7 @@ import math
 import time
 
 import numpy as np
+import pytest
 from deadline_perception.msg import FrameLatency
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from stamped_messages import header
@@ -131,6 +132,7 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(
     )
 
 
+@pytest.mark.slow
 def test_an_image_that_comes_after_its_detections_is_drawn_and_missing_ones_are_reported(
     start_node, observer, wait_for
 ):
@@ -155,6 +157,7 @@ def test_an_image_that_comes_after_its_detections_is_drawn_and_missing_ones_are_
     )
 
 
+@pytest.mark.slow
 def test_compressed_images_are_drawn_and_broken_ones_reported(start_node, observer, wait_for):
     start_node('path_visualizer', {'image_transport': 'compressed'}, {'image': '/cam/image_raw'})
     pictures = observer.hear(Image, 'path_visualizer/image')

@@ -208,6 +208,7 @@ def test_a_network_that_hangs_does_not_take_the_other_down(
     assert 'cannot be activated: the network still hangs in a frame' in node.output
 
 
+@pytest.mark.slow
 def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, wait_for, tmp_path):
     node, file = start_node('qos_scheduler'), tmp_path / 'tasks.yaml'
     for text, words in (

@@ -95,6 +95,7 @@ def test_a_fixed_budget_is_in_force_at_any_speed_and_without_one():
     assert [fixed.budget_ms(speed).budget_ms for speed in (None, 0.0, 50.0)] == [80.0] * 3
 
 
+@pytest.mark.slow
 def test_an_age_begins_anew_when_the_simulated_clock_goes_back(start_node, observer, wait_for):
     start_node('time_budget', {'speed_timeout_s': 60.0, 'use_sim_time': True})
     heard = observer.hear(TimeBudget, 'time_budget/budget')

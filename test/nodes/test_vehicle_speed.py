@@ -70,6 +70,7 @@ def test_speed_is_the_magnitude_of_what_its_source_says_while_it_speaks(
     assert set(known(heard)) == {7.0}
 
 
+@pytest.mark.slow
 def test_nothing_falls_silent_when_the_system_clock_steps(
     start_node, observer, wait_for, repeat, system_clock
 ):

@@ -726,6 +726,7 @@ def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_
     for count in (1, 2):
         frame, bench.network.gate = arrive(), threading.Event()
         pipeline.arrive(frame)
+        wait_until(lambda: len(bench.network.begun) == count)  # its own time is set by then
         bench.let_time_be_up(frame)
         wait_until(lambda: len(bench.records) == count)
         bench.network.gate.set()

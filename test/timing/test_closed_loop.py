@@ -59,6 +59,7 @@ def of_profiles(frames_per_path: int, stalls: int) -> list[Course]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('frames_per_path, stalls', [(6, 1), (6, 3), (2, 1)])
 def test_stalls_while_a_quick_profile_was_measured_do_not_make_bounds_loose(
     frames_per_path, stalls

@@ -73,6 +73,7 @@ def test_tells_about_this_machine(repository: Path) -> None:
     assert all(row['remedy'] for row in answer['findings'] if row['state'] != 'fine')
 
 
+@pytest.mark.slow
 def test_works_without_any_library(tmp_path: Path, repository: Path) -> None:
     """The command's own process sees the standard library and the source tree: no NumPy, no rich."""
     code = (

@@ -57,6 +57,7 @@ def weights(annotations, tmp_path_factory):
     return folder / 'small.safetensors'
 
 
+@pytest.mark.slow
 def test_a_run_writes_weights_with_their_recipe(weights, capsys):
     network = load_classifier(weights)
     recipe = json.loads(read_recipe(weights))
@@ -66,6 +67,7 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
     assert cv2.imread(str(weights.parent / 'state.png')) is not None
 
 
+@pytest.mark.slow
 def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(
     weights, annotations, tmp_path
 ):
@@ -82,6 +84,7 @@ def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(
     torch.testing.assert_close(after.head.weight, before.head.weight, atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(
     weights, annotations, tmp_path, capsys
 ):
