@@ -33,7 +33,8 @@ _INTERRUPTED_SHARE = 1.2
 BURST_FRAMES = 5  # for so many after an interruption another one is more probable
 _FEW = 3  # interruptions that may be chance, however few frames were seen
 _EXECUTION_SHARE = 0.5  # of the target is left to executions beyond their limit
-_CONFIDENT = NormalDist().inv_cdf(0.95)
+_CONFIDENCE = 0.95
+_CONFIDENT = NormalDist().inv_cdf(_CONFIDENCE)
 _LEAST_DEVIATION = 0.01
 _PRIOR_FRAMES, _MOST_PRIOR_DEVIATION = (
     8.0,
@@ -107,7 +108,8 @@ class RecentTimes:
     Attributes:
         start: as given.
         log_limit: tolerance limit of the log ratios: 1 - alpha / 2 of all lie below it with 95 % confidence, where they
-            are distributed normally but for outliers; at most log(2) above the largest one seen.
+            are distributed normally but for outliers; at most log(2) above the largest one seen, and at most that one
+            once they are `largest_is_limit`.
         interruption_ms: the quantile of what frames took beyond that limit which a share of 1.2 alpha exceeds, in ms;
             0 while fewer frames exceed the limit. Of frames that came within `BURST_FRAMES` of an interruption where
             the next one does, else of the others.
@@ -116,6 +118,7 @@ class RecentTimes:
     def __init__(self, alpha: float, start: StartRatio | RecentTimes = StartRatio()) -> None:
         self._alpha, self.start = alpha, start
         self._content = NormalDist().inv_cdf(1.0 - _EXECUTION_SHARE * alpha)
+        self._largest_is_limit = largest_is_limit(alpha)
         self._ratios: deque[float] = deque()
         self._ordered: list[float] = []
         self._excesses: deque[tuple[float, bool]] = (
@@ -245,13 +248,22 @@ class RecentTimes:
         self._deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)
         factor = tolerance_factor(self._content, count)
         limit = median + factor * max(self._deviation, _LEAST_DEVIATION)
-        self._limit = min(limit, self._ordered[-1] + _LONGEST_LOG)
+        above = 0.0 if count >= self._largest_is_limit else _LONGEST_LOG
+        self._limit = min(limit, self._ordered[-1] + above)
 
 
 def robust_moments(values: np.ndarray) -> tuple[float, float]:
     """Median and deviation of values `[N]`, N >= 1; the latter from the median distance from the former."""
     median = float(np.median(values))
     return median, MAD_TO_DEVIATION * float(np.median(np.abs(values - median)))
+
+
+def largest_is_limit(alpha: float) -> int:
+    """Values of any distribution the largest of which 1 - alpha of all lie below with 95 % confidence: 299 for 1 %.
+
+    Wilks 1941, Determination of sample sizes for setting tolerance limits, for one side.
+    """
+    return math.ceil(math.log(1.0 - _CONFIDENCE) / math.log1p(-alpha))
 
 
 def tolerance_factor(content: float, count: int) -> float:

@@ -15,6 +15,7 @@ from deadline_perception.timing.recent_times import (
     RATIOS,
     RecentTimes,
     StartRatio,
+    largest_is_limit,
     robust_moments,
     tolerance_factor,
 )
@@ -50,6 +51,25 @@ def test_tolerance_factor_is_that_of_the_formula_by_hand():
 def test_the_limit_of_scattered_frames_is_as_far_above_them():
     recent = seen(noisy_ms(RATIOS, seed=13, noise=0.3))
     assert recent.log_limit == pytest.approx(2.76 * 0.3, rel=0.15)
+
+
+def two_modes_ms(count: int, seed: int) -> list[float]:
+    """Half of the frames have a core for themselves, half share one."""
+    rng = random.Random(seed)
+    return [10.0 * rng.choice((1.0, 1.8)) * rng.uniform(0.9, 1.1) for _ in range(count)]
+
+
+def test_the_largest_of_frames_enough_is_their_limit_whatever_their_distribution():
+    # 0.99^298 = 0.0500, 0.99^299 = 0.0495: below it the largest of so many lies under the 99th percentile.
+    enough = largest_is_limit(ALPHA)
+    assert enough == 299
+    took_ms = two_modes_ms(enough + 3, seed=2)
+    few, many = seen(took_ms[: enough - 5]), seen(took_ms)
+    assert few.log_limit > math.log(2.2)  # by median and deviation alone, where no frame takes 2
+    assert many.log_limit == pytest.approx(math.log(max(took_ms) / 10.0))
+    over = [np.mean(np.array(two_modes_ms(2000, 100 + seed)) > 10.0 * math.exp(seen(two_modes_ms(304, seed)).log_limit))
+            for seed in range(40)]  # fmt: skip
+    assert np.mean(np.array(over) <= ALPHA) >= 0.9
 
 
 def test_the_limit_is_that_of_frames_and_start_by_hand():
