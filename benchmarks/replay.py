@@ -74,6 +74,8 @@ QUICK_IMAGES, QUICK_FRAMES = 4, 250
 TOLD_EVERY_S = 10.0
 # Goals by condition: own answers of those that some look could meet, and AP over the clairvoyant's.
 GOALS = dict(zip(CONDITIONS, ((0.999, 0.98), (0.995, 0.97), (0.98, 0.92), (0.98, 0.92))))
+# Of the median bound over the time of the network.
+BOUND_GOALS = {'alone': 1.15, 'periodic stalls': 2.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,6 +453,9 @@ def judge(run: Run, condition: str, rows: dict[str, dict]) -> None:
     run.goal(f'{condition}: late again over late', 0.0 if again is None else again, most=3.0)
     run.goal(f'{condition}: longest run of late frames', own['longest_run'], most=3)
     run.goal(f'{condition}: AP over the clairvoyant', own['of_clairvoyant'], least=least_share)
+    if condition in BOUND_GOALS:
+        most = BOUND_GOALS[condition]
+        run.goal(f'{condition}: bound over time', own['bound_over_time'], most=most)
     rivals = {
         name: row
         for name, row in rows.items()
