@@ -119,7 +119,7 @@ class FramePipeline:
     first one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its
     place.
 
-    An image of no sequence has nothing to stand in for it: where no path's bound fits, its own result is awaited, until
+    An image of no sequence has no fallback: where no path's bound fits, its own result is awaited, until
     that bound and `LATE_GRACE_MS` have passed.
 
     The network goes on with an image that was answered without it, on the best path that is expected to end

@@ -164,7 +164,7 @@ def _prepare(
         (place / _KEYS).write_text(json.dumps(keys))
         (place / _DONE).touch()
 
-        def look() -> None:
+        def poll() -> None:
             show(there + len((place / _DONE).read_text().split()))
 
         run_until_done(
@@ -174,7 +174,7 @@ def _prepare(
                 str(place),
                 str(facts.threads),
             ),
-            look,
+            poll,
         )
         models = SegmentModels.load(place / _MADE, network.weights_hash)
     _keep_models(weights, models, SegmentStore.load(folder, store_origin(facts)))
