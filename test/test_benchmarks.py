@@ -53,11 +53,9 @@ def test_results_of_a_quick_run_never_replace_published_ones(load_benchmark, mon
         assert run.goal('share', 0.05, most=0.1) and not run.goal('quality', None, least=0.0)
         run.write(rows=[1])
         found = json.loads((tmp_path / folder / 'name.json').read_text())
-        assert (
-            found['rows'] == [1]
-            and found['goals'][0]['met']
-            and {'date', 'device', 'load_before'} <= set(found)
-        )
+        assert found['rows'] == [1]
+        assert found['goals'][0]['met']
+        assert {'date', 'device', 'load_before'} <= set(found)
 
 
 def test_what_a_script_takes_from_the_one_beside_it_is_there(repository):

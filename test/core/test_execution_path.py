@@ -117,16 +117,14 @@ def test_names_worked_out_by_hand():
         for path in (SPACE.smallest, SPACE.largest, SPACE.largest.replace(deep1='skip', size=0.5))
     ] == ['s11-r0.25-wb', 's00-wa', 's01-r0.50-wa']
     assert str(MAGNIFIER.parse('ztele-n4')) == 'ztele-n4' and str(CLASSIFIER.largest) == 'l4'
-    assert [str(path) for path in SINGLE] == ['whole'] and SINGLE.parse(
-        'whole'
-    ) == SINGLE.largest == SINGLE.smallest
+    assert [str(path) for path in SINGLE] == ['whole']
+    assert SINGLE.parse('whole') == SINGLE.largest == SINGLE.smallest
     unsaid = PathSpace(
         (Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True),),
         (Segment('all', 'all', 'size'),),
     )
-    assert [str(path) for path in unsaid] == ['r0.50', 'whole'] and unsaid.parse(
-        'whole'
-    ) == unsaid.largest
+    assert [str(path) for path in unsaid] == ['r0.50', 'whole']
+    assert unsaid.parse('whole') == unsaid.largest
 
 
 @pytest.mark.parametrize(
@@ -155,10 +153,8 @@ def test_keys_name_what_decides_the_work_and_a_skipped_segment_has_none():
         'deep0@r0.50',
         'end@wb-r0.50',
     )
-    assert (
-        SPACE.key(3, SPACE.parse('s01-wb')) is None
-        and SPACE.key(3, SPACE.parse('s00-wb')) == 'deep1'
-    )
+    assert SPACE.key(3, SPACE.parse('s01-wb')) is None
+    assert SPACE.key(3, SPACE.parse('s00-wb')) == 'deep1'
     assert SPACE.keys(SPACE.largest, 3) == ('deep1', 'end@wa-r1.00')
     # To run a skip's segment, the skip must be set to run; `size` decides the first one's work.
     assert SPACE.carriers()['deep0@r0.50'] == {0: 1, 2: 1} and SPACE.carriers()['deep1'] == {1: 1}
@@ -191,14 +187,11 @@ def test_a_path_has_what_its_alternative_has_and_pins_the_rest():
         'mwide-w1.00-s1',
         'mwide-w1.00-s0',
     ]
-    assert (
-        len(ALTERNATIVES) == 5 == len(set(paths))
-        and [ALTERNATIVES.parse(str(path)) for path in paths] == paths
-    )
+    assert len(ALTERNATIVES) == 5 == len(set(paths))
+    assert [ALTERNATIVES.parse(str(path)) for path in paths] == paths
     plain = ALTERNATIVES.parse('mplain')
-    assert plain == ALTERNATIVES.smallest == ExecutionPath(
-        (0, 0, 0), ALTERNATIVES
-    ) and plain.settings == (0, 1, 1)
+    assert plain == ALTERNATIVES.smallest == ExecutionPath((0, 0, 0), ALTERNATIVES)
+    assert plain.settings == (0, 1, 1)
     assert ALTERNATIVES.keys(plain) == ('choose', 'plain', 'end@mplain')
     assert ALTERNATIVES.keys(ALTERNATIVES.parse('mwide-w0.50-s1')) == (
         'choose',
@@ -263,12 +256,10 @@ def test_a_path_belongs_to_the_space_it_was_made_of():
 
 def test_a_path_knows_its_settings_and_changes_by_name():
     path = SPACE.largest.replace(size=0.25, way='b')
-    assert (path['size'], path['way'], path['deep0'], path.settings) == (
-        0.25,
-        'b',
-        'run',
-        (1, 1, 0, 0),
-    )
+    assert path['size'] == 0.25
+    assert path['way'] == 'b'
+    assert path['deep0'] == 'run'
+    assert path.settings == (1, 1, 0, 0)
     with pytest.raises(
         ValueError, match="operator is 'width', expected one of deep0, deep1, size, way"
     ):

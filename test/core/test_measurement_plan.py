@@ -57,9 +57,8 @@ def test_of_some_paths_no_other_is_taken(path_space):
     counts = Counter(
         key for path in covering_paths(some, 4, random.Random(0)) for key in path_space.keys(path)
     )
-    assert min(counts.values()) >= 4 and counts.keys() == {
-        key for path in some for key in path_space.keys(path)
-    }
+    assert min(counts.values()) >= 4
+    assert counts.keys() == {key for path in some for key in path_space.keys(path)}
     assert set(covering_paths(some, 4, random.Random(0))) <= set(some)
     few = distinct_paths(some, 9, random.Random(0), first=some[4:7])
     assert (

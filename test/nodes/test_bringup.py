@@ -109,9 +109,8 @@ def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
     given = values(odometry_topic='/robot/odom', speed_topic='wheel_speed')
     for entry, mark in ((NODES[0], ''), (PLAYER, '/')):
         command = bringup.process_order(entry, given).command
-        assert (
-            f'{mark}odom:=/robot/odom' in command and f'{mark}vehicle/speed:=wheel_speed' in command
-        )
+        assert f'{mark}odom:=/robot/odom' in command
+        assert f'{mark}vehicle/speed:=wheel_speed' in command
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,5 @@ def test_only_operators_that_the_path_comes_to_are_told():
         planned.times, planned.path = FrameTimes(EvenForecast()), path
         planned.plan = Choice(path, 40.0, 60.0, True, 0.3)
         message = path_decision(recorded(planned), policy='frontier', target_miss_probability=0.01)
-        assert [operator.name for operator in message.operators] == told and message.path == str(
-            path
-        )
+        assert [operator.name for operator in message.operators] == told
+        assert message.path == str(path)

@@ -83,10 +83,8 @@ def test_a_namespace_that_the_including_file_pushed_counts_for_all(
     )  # of player, recorder and what waits for the nodes
     told, *nodes = module._nodes(context)
     said = ''.join(part.perform(context) for part in told.msg)
-    assert (
-        '/front/detector is no node here' in said
-        and 'expected a name such as /fleet/front/detector' in said
-    )
+    assert '/front/detector is no node here' in said
+    assert 'expected a name such as /fleet/front/detector' in said
     detector = next(node for node in nodes if node.node_executable == 'detector')
     environment = {
         ''.join(part.perform(context) for part in name): ''.join(
@@ -200,10 +198,8 @@ def test_a_bag_that_nobody_listens_to_ends_with_1(start_replay, tmp_path):
     )
     process, log = start_replay('drive.mcap', f'params_file:={tmp_path / "own.yaml"}')
     assert process.wait(200) == 1
-    assert (
-        log().count('has fewer than 9 subscribers') == 3
-        and 'bag_player ended with exit status 75' in log()
-    )
+    assert log().count('has fewer than 9 subscribers') == 3
+    assert 'bag_player ended with exit status 75' in log()
 
 
 @pytest.mark.parametrize(

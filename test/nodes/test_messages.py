@@ -98,12 +98,10 @@ def test_detections_round_trip_and_every_one_carries_the_header_and_the_name():
     ]
     assert sent.header == header() and all(d.header == header() for d in sent.detections)
     box = sent.detections[0].bbox
-    assert (box.center.position.x, box.center.position.y, box.size_x, box.size_y) == (
-        20.0,
-        40.0,
-        20.0,
-        40.0,
-    )
+    assert box.center.position.x == 20.0
+    assert box.center.position.y == 40.0
+    assert box.size_x == 20.0
+    assert box.size_y == 40.0
     back, names = message_to_detections(sent)
     for name in ('boxes_xyxy_px', 'scores'):
         np.testing.assert_array_equal(getattr(back, name), getattr(found(), name))

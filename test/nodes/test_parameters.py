@@ -72,10 +72,8 @@ def test_unknown_name_gets_the_nearest_that_exists():
 def test_descriptor_shows_meaning_unit_and_range():
     rate, count, policy = (row.descriptor() for row in TABLE[:3])
     assert rate.description == 'How often. Unit: Hz.'
-    assert (rate.floating_point_range[0].from_value, rate.floating_point_range[0].to_value) == (
-        0.1,
-        100.0,
-    )
+    assert rate.floating_point_range[0].from_value == 0.1
+    assert rate.floating_point_range[0].to_value == 100.0
     assert (count.integer_range[0].from_value, count.integer_range[0].to_value) == (1, 100)
     assert policy.additional_constraints == 'one of table, distance'
     assert TABLE[5].descriptor().read_only
@@ -125,10 +123,8 @@ def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
     result = node.set_parameters_atomically(
         [RosParameter('rate_hz', value=1.0), RosParameter('policy', value='distance')]
     )
-    assert (
-        not result.successful
-        and result.reason == 'count is 3, expected at least 5 for policy distance'
-    )
+    assert not result.successful
+    assert result.reason == 'count is 3, expected at least 5 for policy distance'
     assert values['rate_hz'] == 10.0 and node.get_parameter('rate_hz').value == 10.0
     result = node.set_parameters_atomically(
         [RosParameter('count', value=5), RosParameter('policy', value='distance')]

@@ -114,9 +114,8 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(
             'the refused calibration',
         )
     points = [point for array in markers for marker in array.markers for point in marker.points]
-    assert points and all(
-        math.isfinite(value) for point in points for value in (point.x, point.y, point.z)
-    )
+    assert points
+    assert all(math.isfinite(value) for point in points for value in (point.x, point.y, point.z))
     observer.node.destroy_subscription(watching)
     wait_for(
         lambda: observer.node.count_subscribers('/cam/image_raw') == 0, 'the camera to be let go'

@@ -49,11 +49,9 @@ def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node
         refused.append((start_node('time_budget', words=words), complaint))
     for node, complaint in refused:
         assert node.wait_ended() == 1
-        assert (
-            complaint in node.output
-            and f'{node.name}: ' in node.output
-            and 'Traceback' not in node.output
-        )
+        assert complaint in node.output
+        assert f'{node.name}: ' in node.output
+        assert 'Traceback' not in node.output
     assert (tmp_path / 'taken.mcap').read_text() == 'precious'
 
 

@@ -201,9 +201,8 @@ def test_a_network_that_hangs_does_not_take_the_other_down(
     no_number.unlink()
     flag.touch()  # a second thread that ran the network beside this one would share its state
     wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'the next hang')
-    assert observer.change('qos_scheduler', 'deactivate') and not observer.change(
-        'qos_scheduler', 'activate'
-    )
+    assert observer.change('qos_scheduler', 'deactivate')
+    assert not observer.change('qos_scheduler', 'activate')
     assert node.wait_ended() == 70
     assert 'cannot be activated: the network still hangs in a frame' in node.output
 

@@ -59,10 +59,8 @@ def test_times_of_two_networks_are_joined_segment_by_segment(street):
     fine, coarse = profile_of(network, 1.0), profile_of(passes.coarse, 3.0)
     joined = joined_profile(passes, fine, coarse)
     assert set(joined.segments) >= set(passes.path_space.carriers())
-    assert (
-        joined.segments['coarse.head@r1.00'].p50 == 3.0
-        and joined.segments['stage1@r1.00-w1.00'].p50 == 1.0
-    )
+    assert joined.segments['coarse.head@r1.00'].p50 == 3.0
+    assert joined.segments['stage1@r1.00-w1.00'].p50 == 1.0
     assert joined.wcet.segments_ms['coarse.head@r1.00'] == 6.0
     assert joined.paths['c640-alone'] == coarse.paths['r1.00']
     forecast = PathForecast(joined, passes.path_space)
@@ -85,6 +83,5 @@ def test_segments_are_loaded_by_the_engine_of_their_network(street):
     _, passes = street
     engine = type(passes.engine)(Noting(), Noting())
     engine.load(['coarse.head@r1.00', 'stage1', 'coarse.post@r1.00'])
-    assert engine._coarse.loaded == ['head@r1.00', 'post@r1.00'] and engine._fine.loaded == [
-        'stage1'
-    ]
+    assert engine._coarse.loaded == ['head@r1.00', 'post@r1.00']
+    assert engine._fine.loaded == ['stage1']

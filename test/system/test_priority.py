@@ -287,9 +287,8 @@ during = [resource.getrlimit(resource.RLIMIT_RTTIME)[0], locked() != '0', priori
 priority.restore()
 report(during=during, after=[resource.getrlimit(resource.RLIMIT_RTTIME)[0], locked() != '0'])
 """)
-    assert found['during'][:2] == [10_000_000, True] and found['during'][2].endswith(
-        'memory locked'
-    )
+    assert found['during'][:2] == [10_000_000, True]
+    assert found['during'][2].endswith('memory locked')
     assert found['after'] == [resource.RLIM_INFINITY, False]
 
 

@@ -48,9 +48,8 @@ def test_what_was_timed_stays_and_the_rest_takes_the_median_factor_of_its_kind()
     scaled = scaled_segments(reference, here)
     assert list(scaled) == list(reference) and all(scaled[key] is here[key] for key in here)
     assert scaled['stage2@w0.25'].p50 == pytest.approx(0.5 * 3.0)  # of 2, 3 and 5
-    assert scaled['head@h1'].p50 == pytest.approx(5.0 * 3.0) and scaled[
-        'head@h1'
-    ].max == pytest.approx(5.0 * 3.0 * 2.0)
+    assert scaled['head@h1'].p50 == pytest.approx(5.0 * 3.0)
+    assert scaled['head@h1'].max == pytest.approx(5.0 * 3.0 * 2.0)
     assert scaled['post'].p50 == pytest.approx(
         1.0 * 3.0
     )  # no segment of its kind was timed: of 2, 3, 5 and 3

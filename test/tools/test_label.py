@@ -90,9 +90,8 @@ def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
         f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)
     ]
     assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'bare') == 0
-    assert (tmp_path / 'bare').is_file() and (
-        tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg'
-    ).is_file()
+    assert (tmp_path / 'bare').is_file()
+    assert (tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg').is_file()
 
 
 def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):

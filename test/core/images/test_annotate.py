@@ -50,9 +50,8 @@ def test_colours_follow_the_names_and_differ_within_a_data_set():
         apart = np.linalg.norm(colours[:, None] - colours, axis=2)[~np.eye(len(names), dtype=bool)]
         assert apart.min() > 50, names
     many = [class_colour(f'class {number}') for number in range(80)]
-    assert len(set(many)) > 70 and all(
-        0 <= value <= 255 and isinstance(value, int) for value in sum(many, ())
-    )
+    assert len(set(many)) > 70
+    assert all(0 <= value <= 255 and isinstance(value, int) for value in sum(many, ()))
 
 
 def test_more_of_the_bar_is_filled_the_longer_the_frame_took_and_a_miss_is_red():

@@ -43,10 +43,8 @@ def test_models_come_back_and_each_is_kept_once(tmp_path):
     models.add('post', Form.EXACT, product(3.0))
     models.save(tmp_path / 'x.quantised')
     read = SegmentModels.load(tmp_path / 'x.quantised', 'abc')
-    assert (
-        read.forms == models.forms
-        and len({name for forms in read.forms.values() for _, name in forms}) == 3
-    )
+    assert read.forms == models.forms
+    assert len({name for forms in read.forms.values() for _, name in forms}) == 3
     header = read_header(tmp_path / 'x.quantised')
     assert len(header.tensors) == 5, 'two models of other shapes share their values'
     ((form, name),) = read.of('post')
@@ -118,11 +116,9 @@ def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_pat
     monkeypatch.setattr(torch.export, 'export', None)
     second = StoreWriter.resume(tmp_path / 'second', origin)
     again = prepare(network, list(prepared.images), second, 1, models=made)
-    assert (
-        again.forms == {}
-        and second.done == first.done
-        and second.segments.keys() == first.segments.keys()
-    )
+    assert again.forms == {}
+    assert second.done == first.done
+    assert second.segments.keys() == first.segments.keys()
     for key, segment in second.segments.items():  # which form is faster may depend on the moment
         assert (
             segment.form in (first.segments[key].form, Form.EAGER)

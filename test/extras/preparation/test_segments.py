@@ -33,9 +33,8 @@ def test_every_segment_is_prepared_and_within_the_tolerance(prepared):
         for key in prepared.network().path_space.carriers()
         if not key.startswith(('pre', 'post'))
     }
-    assert set(store.segments) == asked and store.done == set(
-        prepared.network().path_space.carriers()
-    )
+    assert set(store.segments) == asked
+    assert store.done == set(prepared.network().path_space.carriers())
     for key, segment in store.segments.items():
         has_layers = not key.startswith(('proposals', 'regions'))
         assert segment.form is Form.EAGER or segment.error_db >= (20.0 if has_layers else 80.0)
@@ -122,11 +121,9 @@ def test_a_segment_that_cannot_be_converted_stays_eager_and_one_of_two_ways_is_n
     store = store_in(tmp_path)
     SegmentMaker(store, 1).make('data', calls_of(lambda values: (compute(values['x'][0]),), (8, 8)))
     segment = store.segments['data']
-    assert (
-        segment.form is Form.EAGER
-        and segment.reason
-        and ('OpConversionFailure' in segment.reason) is is_traced
-    )
+    assert segment.form is Form.EAGER
+    assert segment.reason
+    assert ('OpConversionFailure' in segment.reason) is is_traced
 
 
 def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):

@@ -33,9 +33,8 @@ def test_parts_are_matched_by_shape_rows_by_width_and_class(tiny_config):
             other.backbone.skips[theirs].blocks[-1].convolutions[0].weight,
         )
     mine, theirs = network.backbone.stem.norm1, other.backbone.stem.norm1
-    assert torch.equal(mine.weight, theirs.weight[[0, 2]]) and torch.equal(
-        mine.bias, theirs.bias[[0, 2]]
-    )
+    assert torch.equal(mine.weight, theirs.weight[[0, 2]])
+    assert torch.equal(mine.bias, theirs.bias[[0, 2]])
     mine, theirs = network.heads.subnets[0], other.heads.subnets[1]
     assert torch.equal(mine.first.weight, theirs.first.weight)
     assert torch.equal(mine.classes.weight[[0, 1, 3]], theirs.classes.weight[[0, 3, 1]])

@@ -354,10 +354,8 @@ def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
     (orin / 'proc/pressure/cpu').unlink()
     readings = read_contention(orin, first.cpu_times, expected=first.sources)
     assert math.isnan(readings.gpu_utilisation) and readings.degraded
-    assert (
-        'jetson_gpu: was there before' in readings.reason
-        and 'pressure: was there before' in readings.reason
-    )
+    assert 'jetson_gpu: was there before' in readings.reason
+    assert 'pressure: was there before' in readings.reason
     assert not read_contention(orin, first.cpu_times).degraded
 
 
