@@ -151,9 +151,7 @@ def test_a_network_that_is_late_is_answered_for_by_tracks_at_the_deadline(detect
 
 
 @pytest.mark.parametrize('error', [RuntimeError('out of memory'), SystemExit('out of memory')])
-def test_a_network_that_fails_is_told_in_the_answer_and_the_next_image_is_served(
-    detector, network, error
-):
+def test_a_network_that_fails_is_told_and_the_next_image_is_served(detector, network, error):
     network.error = error
     answer = detector.detect(IMAGE, AMPLE_MS)
     assert answer.outcome is Outcome.COASTED and 'out of memory' in answer.record.failure
@@ -331,9 +329,7 @@ def has_called(thread):
     return frame is not None
 
 
-def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts_from_the_call(
-    detector, network
-):
+def test_images_of_several_threads_are_answered_in_turn_timed_from_the_call(detector, network):
     answers = []
     network.gate.clear()
     threads = [
@@ -403,9 +399,7 @@ def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(network,
 
 
 @pytest.mark.parametrize('whole', [True, False])
-def test_a_callback_may_close_the_stream_or_the_detector_that_calls_it(
-    network, profile, caplog, whole
-):
+def test_a_callback_may_close_the_stream_or_detector_it_is_of(network, profile, caplog, whole):
     before, closed = set(threading.enumerate()), threading.Event()
 
     def close(answer):
@@ -671,9 +665,7 @@ def test_objects_below_the_lowest_score_are_in_no_answer(network, profile):
         DeadlineDetector(task_of(network, profile), min_score=2)
 
 
-def test_an_object_has_one_id_along_a_stream_also_coasted_and_none_in_single_images(
-    detector, network
-):
+def test_an_object_has_one_id_along_a_stream_and_none_in_single_images(detector, network):
     assert detector.detect(IMAGE, AMPLE_MS).ids.tolist() == [-1]
     first = detector.detect(IMAGE, AMPLE_MS, stamp_ns=10**9)
     network.gate.clear()

@@ -33,9 +33,7 @@ def test_every_fault_has_a_name_of_its_own_and_an_expectation(faults):
         assert fault.feed or fault.inflict or 'image' in fault.does, f'{fault.name} does nothing'
 
 
-def test_a_struck_network_is_called_as_the_node_calls_it(
-    load_benchmark, tiny_network, tmp_path, monkeypatch
-):
+def test_a_struck_network_fails_as_ordered(load_benchmark, tiny_network, tmp_path, monkeypatch):
     points = load_benchmark('fault_points')
     for owner, name in (
         (points.image_message, 'to_bgr'),

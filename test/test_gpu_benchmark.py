@@ -23,9 +23,7 @@ def test_every_test_and_script_that_it_runs_is_there(gpu, repository):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='a GPU is there')
-def test_without_a_gpu_it_says_what_it_would_do_and_why_it_does_not(
-    tmp_path, gpu, monkeypatch, capsys
-):
+def test_without_a_gpu_it_says_what_it_would_do_and_why_not(tmp_path, gpu, monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', ['gpu.py', '--into', str(tmp_path)])
     assert gpu.main() == 0
     said = capsys.readouterr().out

@@ -75,9 +75,7 @@ def test_takes_what_is_installed_also_beside_this_package(configure, tmp_path):
     assert f'the installed one is used, {config.parent}' in output and 'generated: OFF' in output
 
 
-def test_decides_anew_when_the_system_gets_it_later_and_warns_of_the_generated_one(
-    configure, tmp_path
-):
+def test_decides_anew_when_the_system_gets_it_and_warns_of_the_generated_one(configure, tmp_path):
     configure()
     install_generated(tmp_path)
     config = install(tmp_path / 'system')

@@ -92,9 +92,7 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
     st.floats(0.0, 1.0),
     st.floats(0.0, 50.0),
 )
-def test_a_larger_miss_latency_raises_the_bounds_of_a_fitted_model(
-    noise: list[float], traffic: float, load: float
-) -> None:
+def test_larger_miss_latency_raises_bounds(noise: list[float], traffic: float, load: float) -> None:
     """However the times came about, even without any misses: what they leave open counts as misses."""
     layers = measured(IntervalModel(PROCESSOR, (0.9, load, 0.1, 1000.0), missing=traffic), noise)
     model = fit_interval_model(layers, PROCESSOR)

@@ -59,9 +59,7 @@ def models(make_forecast, make_quality):
 
 
 @pytest.mark.parametrize('to_the_lowest', [False, True])
-def test_reactive_climbs_by_one_after_a_frame_in_time_and_descends_after_a_late_one(
-    models, to_the_lowest
-):
+def test_reactive_climbs_after_a_frame_in_time_and_descends_after_a_late_one(models, to_the_lowest):
     policy = Reactive(SPACE, *models, to_the_lowest=to_the_lowest)
     ladder = [str(path) for path in policy.ladder]
     assert policy.name == ('reactive_n' if to_the_lowest else 'reactive_1')
@@ -81,9 +79,7 @@ def test_reactive_climbs_by_one_after_a_frame_in_time_and_descends_after_a_late_
     to_the_lowest=st.booleans(),
     rungs=st.integers(2, 9),
 )
-def test_reactive_stays_on_its_ladder_and_never_looks_at_the_time_left(
-    models, latencies_ms, to_the_lowest, rungs
-):
+def test_reactive_ignores_the_time_left(models, latencies_ms, to_the_lowest, rungs):
     policy = Reactive(SPACE, *models, to_the_lowest=to_the_lowest, rungs=rungs)
     for latency_ms in latencies_ms:
         path = policy.plan(-5.0, 3.0).path

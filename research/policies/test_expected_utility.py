@@ -75,9 +75,7 @@ def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_m
     index=st.integers(0, len(PATHS) - 1),
     segment=st.integers(0, len(SPACE.segments) - 1),
 )
-def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(
-    parts, cost, ratios, left_ms, index, segment
-):
+def test_a_redecision_is_nearly_the_best(parts, cost, ratios, left_ms, index, segment):
     policy, belief = policy_of(parts, cost, ratios, keep_epsilon=0.02)
     forecast, quality, _ = parts
     path = PATHS[index]

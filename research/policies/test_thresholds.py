@@ -60,9 +60,7 @@ def segment_of(operator: str) -> int:
 
 
 @pytest.mark.parametrize(('budget_ms', 'width'), [(14.5, 1.0), (14.4, 0.5), (1.0, 0.5)])
-def test_given_width_is_the_widest_whose_cheapest_path_is_in_time_or_the_narrowest(
-    make_forecast, budget_ms, width
-):
+def test_width_is_the_widest_in_time_or_the_narrowest(make_forecast, budget_ms, width):
     # at full width the cheapest path takes 1 + 3 + 3 + 4 + 2 + 1 + 0.5 ms
     forecast = make_forecast(
         SPACE, lambda name: segment_ms(name) * (0.5 if '@w0.50' in name else 1.0)
@@ -125,9 +123,7 @@ def test_redecision_keeps_what_has_run_and_decides_the_rest_anew(policy):
     remaining_ms=st.floats(-10, 100),
     factor=st.floats(0.1, 5),
 )
-def test_choice_agrees_with_the_prefix_and_its_numbers_add_up(
-    policy, path, segment, remaining_ms, factor
-):
+def test_choice_agrees_with_the_prefix(policy, path, segment, remaining_ms, factor):
     choice = policy.redecide(path, segment, remaining_ms, factor)
     assert choice.path in SPACE
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)

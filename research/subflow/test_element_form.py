@@ -26,9 +26,7 @@ from deadline_perception.extras.elastic.elastic import elastic
     st.integers(1, 2),
     st.booleans(),
 )
-def test_sub_convolution_is_the_masked_convolution(
-    seed, kernel, padding, stride, dilation, with_bias
-):
+def test_sub_convolution_is_the_masked_one(seed, kernel, padding, stride, dilation, with_bias):
     torch.manual_seed(seed)
     x = torch.randn(2, 4, 9, 8) * (torch.rand(4, 9, 8) < 0.5)
     x[:, seed % 4] = 0.0

@@ -71,9 +71,7 @@ def ends(monkeypatch):
     return after
 
 
-def test_weights_that_are_better_afterwards_replace_those_before_with_their_scores(
-    tune, weights, data, ends, capsys
-):
+def test_better_weights_replace_those_before(tune, weights, data, ends, capsys):
     ends()
     before, network = weights.read_bytes(), load_elastic(weights)
     untrained = score_paths(network, read_data(str(data), False, (8, 8)), list(network.path_space))
@@ -95,9 +93,7 @@ def test_weights_that_are_no_better_are_not_written(tune, weights, capsys, tmp_p
     assert weights.read_bytes() == before and not list(tmp_path.glob('*.quality.json'))
 
 
-def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(
-    tune, weights, ends, capsys, tmp_path
-):
+def test_ctrl_c_ends_the_training_early(tune, weights, ends, capsys, tmp_path):
     before, out = weights.read_bytes(), tmp_path / 'new.safetensors'
     ends(by_signal=True)
     status = tune('--budget-ms', '60000', '--learning-rate', '0.02', '--out', str(out))

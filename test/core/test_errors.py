@@ -19,9 +19,7 @@ from deadline_perception.core.errors import command_line
         (False, False, '', 'deadline-perception'),
     ],
 )
-def test_commands_in_messages_can_be_pasted(
-    tmp_path, monkeypatch, on_path, beside, prefix, program
-):
+def test_commands_in_errors_can_be_pasted(tmp_path, monkeypatch, on_path, beside, prefix, program):
     folder = tmp_path / 'my bin'
     folder.mkdir()
     if beside:

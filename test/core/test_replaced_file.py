@@ -88,9 +88,7 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_names_it(tmp_path):
 
 
 @pytest.mark.parametrize('fault', [OSError(errno.ENOLCK, 'No locks'), KeyboardInterrupt()])
-def test_without_locks_files_are_written_all_the_same_and_nothing_is_left(
-    tmp_path, fault, monkeypatch
-):
+def test_without_locks_files_are_written_all_the_same(tmp_path, fault, monkeypatch):
     def refuse(handle, kind):
         raise fault
 

@@ -103,9 +103,7 @@ def test_paths_iterate_in_the_order_that_prefixes_are_numbered_by(policies):
     remaining_ms=TIMES_MS,
     factor=FACTORS,
 )
-def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(
-    policies, which, index, segment, remaining_ms, factor
-):
+def test_redecision_is_nearly_the_best(policies, which, index, segment, remaining_ms, factor):
     policy, quality = policies[which]
     path = PATHS[index]
     choice = policy.redecide(path, segment, remaining_ms, factor)
@@ -347,9 +345,7 @@ def test_the_time_that_each_path_needs_is_what_an_exhaustive_search_finds(cases,
     factor=USUAL_FACTORS,
     p90_share=st.sampled_from(LEVELS),
 )
-def test_the_choice_is_what_an_exhaustive_search_finds(
-    cases, which, index, segment, remaining_ms, factor, p90_share
-):
+def test_choice_equals_exhaustive(cases, which, index, segment, remaining_ms, factor, p90_share):
     case, path = cases[which], PATHS[index]
     choice = (
         case.policy.plan(remaining_ms, factor, p90_share)
@@ -385,9 +381,7 @@ def test_the_choice_is_what_an_exhaustive_search_finds(
     p90_share=st.sampled_from(LEVELS),
     paces=st.lists(st.floats(0.0, 1.0), min_size=SEGMENTS, max_size=SEGMENTS),
 )
-def test_a_frame_whose_segments_keep_their_bounds_is_in_time(
-    cases, which, share, factor, p90_share, paces
-):
+def test_segments_within_their_bounds_are_in_time(cases, which, share, factor, p90_share, paces):
     case = cases[which]
     shortest_ms = min(case.forecast_ms(path) for path in PATHS) * factor
     left_ms = share * shortest_ms * (1.0 + 1e-9)

@@ -243,9 +243,7 @@ class QualitiesApart(QualitiesBySize):
     epsilon=st.sampled_from([0.03, 1.0]),
     planned=st.sampled_from([('crun-s1', 1), ('crun-s0', 1), ('s1', 2), ('s0', 2), ('s1', 3)]),
 )
-def test_a_plan_is_kept_without_a_look_at_others_only_where_none_is_better_by_enough(
-    large, remaining_ms, epsilon, planned
-):
+def test_only_a_plan_near_the_best_is_kept_unseen(large, remaining_ms, epsilon, planned):
     name, segment = planned
     choices = []
     for most in (None, math.inf):

@@ -372,9 +372,7 @@ def test_models_are_predicted_from_their_own_paths_alone(tmp_path):
         PathQuality(known).quality(MODELS.parse('mlarge'))
 
 
-def test_stand_in_ranks_the_models_of_a_set_by_their_times_in_whatever_order_they_are_named(
-    make_forecast,
-):
+def test_stand_in_ranks_the_models_of_a_set_by_their_times(make_forecast):
     space = PathSpace(
         (Operator('model', MODEL, ('slow', 'quick'), 'm'),),
         (Segment('choose', 'pre', 'model'), Segment('body', 'body', None, ('model',))),

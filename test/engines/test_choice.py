@@ -19,9 +19,7 @@ def test_prepared_segments_are_taken_unless_eager_is_asked_for(prepared):
     assert (type(chosen), chosen.notice, is_installed()) == (Eager, '', True)
 
 
-def test_without_them_auto_is_eager_and_says_why_and_openvino_is_refused(
-    prepared, monkeypatch, tmp_path
-):
+def test_without_them_auto_is_eager_and_openvino_refused(prepared, monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'empty'))
     chosen = choose_engine('auto', prepared.network(), FACTS, 'w.safetensors')
     assert chosen.identity == 'eager' and 'no segments are prepared in' in chosen.notice

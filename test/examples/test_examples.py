@@ -201,9 +201,7 @@ def test_video(example, tmp_path):
         example('video').main('absent.avi', MODEL)
 
 
-def test_a_video_of_variable_rate_is_played_at_the_times_of_its_frames(
-    example, tmp_path, monkeypatch
-):
+def test_a_video_of_variable_rate_is_played_at_its_times(example, tmp_path, monkeypatch):
     """OpenCV says 1000 frames per second of such a file, which would be over in a moment."""
     module, pauses_s = example('video'), []
     monkeypatch.setattr(module.time, 'sleep', pauses_s.append)

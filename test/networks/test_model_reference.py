@@ -31,9 +31,7 @@ def test_a_string_has_one_meaning(text, kind, file, detail):
     assert ModelReference.parse(text) == ModelReference(kind, Path(file), detail)
 
 
-def test_weights_are_a_file_or_the_name_of_a_shipped_one_from_any_folder(
-    tmp_path, monkeypatch, repository
-):
+def test_weights_are_a_file_or_a_shipped_name_in_any_folder(tmp_path, monkeypatch, repository):
     monkeypatch.chdir(tmp_path)
     shipped = repository / 'models' / 'street.safetensors'
     assert find_weights('street') == find_weights(Path('models/street.safetensors')) == shipped

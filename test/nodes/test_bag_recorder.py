@@ -73,9 +73,7 @@ def flushed(file, topic):
     return 0
 
 
-def test_a_killed_recorder_leaves_what_it_had_counted_and_flushed(
-    start_node, observer, wait_for, tmp_path, namespace
-):
+def test_a_killed_recorder_leaves_all_flushed(start_node, observer, wait_for, tmp_path, namespace):
     recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
     topic = f'{namespace}/detector/latency'
     publisher = observer.speaker(FrameLatency, topic, QoSProfile(depth=1000))

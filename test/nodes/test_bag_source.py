@@ -84,9 +84,7 @@ def test_whoever_reads_a_damaged_bag_is_told_behind_the_messages_before(tmp_path
         ({'cam': 'bgr8', 'path_visualizer__image': 'bgr8'}, '', '/cam'),
     ],
 )
-def test_the_only_camera_or_the_only_one_in_colour_or_the_named_one_is_chosen(
-    tmp_path, encodings, camera, chosen
-):
+def test_the_only_or_the_named_colour_camera_is_chosen(tmp_path, encodings, camera, chosen):
     assert choose_camera(cameras(tmp_path / 'bag', **encodings), camera).name == chosen
 
 

@@ -157,9 +157,7 @@ def test_a_node_gets_its_files_before_single_parameters(tmp_path):
         ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3'),
     ],
 )
-def test_the_environment_follows_the_parameters_of_this_node_alone(
-    tmp_path, namespace, section, threads
-):
+def test_the_environment_follows_this_nodes_parameters(tmp_path, namespace, section, threads):
     file = tmp_path / 'own.yaml'
     file.write_text(section)
     environment = bringup.node_environment(

@@ -8,9 +8,7 @@ from deadline_perception.core.images.image_message import to_bgr
 from deadline_perception.nodes.messages import stamp_to_ns
 
 
-def test_a_folder_of_images_is_played_as_a_camera_again_and_again(
-    start_node, observer, wait_for, tmp_path
-):
+def test_a_folder_of_images_is_played_as_a_camera(start_node, observer, wait_for, tmp_path):
     for value in (10, 200):
         cv2.imwrite(str(tmp_path / f'{value:03d}.png'), np.full((48, 64, 3), value, np.uint8))
     heard = observer.hear(Image, 'image')

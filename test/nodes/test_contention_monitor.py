@@ -83,9 +83,7 @@ def test_a_flood_of_frames_is_left_after_as_many_as_the_queue_holds():
     assert len(take_waiting(flooded)) == flooded.taken == FRAMES.depth
 
 
-def test_states_know_the_probe_and_all_frames_and_end_with_the_lifecycle(
-    start_node, observer, wait_for
-):
+def test_states_know_probe_and_frames_until_the_lifecycle_ends(start_node, observer, wait_for):
     start_node('contention_monitor', {'autostart': False})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     state, change = (
@@ -120,9 +118,7 @@ def test_states_know_the_probe_and_all_frames_and_end_with_the_lifecycle(
     assert change('shutdown') and state() == 'finalized'
 
 
-def test_one_pause_of_one_frame_is_no_load_though_it_is_reported_on_two_topics(
-    start_node, observer, wait_for
-):
+def test_one_pause_told_on_two_topics_is_no_load(start_node, observer, wait_for):
     start_node('contention_monitor', {'priority': 'auto'})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     latencies, lates = (

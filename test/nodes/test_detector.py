@@ -298,9 +298,7 @@ def foreigner():
     context.try_shutdown()
 
 
-def test_every_image_is_delivered_or_replaced_and_answered_once_beside_another_publisher(
-    ready, foreigner
-):
+def test_every_image_is_answered_or_replaced_beside_another_publisher(ready, foreigner):
     wait(lambda: ready.node.count_publishers('image') == 2, 'the other publisher')
     before = ready.answer(ready.image())
     begin = len(ready.latencies)
@@ -343,9 +341,7 @@ def test_a_rate_is_set_while_the_node_runs_and_images_beyond_it_are_counted(read
 
 
 @pytest.mark.slow
-def test_a_killed_detector_that_starts_again_detects_again(
-    files, station, detector, ready, start_node
-):
+def test_a_killed_detector_detects_again(files, station, detector, ready, start_node):
     assert detector.end(signal.SIGKILL) == -signal.SIGKILL
     again = start_node('detector', parameters(files), environment=SETTINGS)
     space = load_detector(files / 'good.safetensors').path_space
@@ -509,9 +505,7 @@ def test_while_the_network_hangs_images_are_answered_by_coasted_tracks(hanging, 
 
 
 @pytest.mark.slow
-def test_a_process_whose_network_still_hangs_refuses_to_be_activated_and_ends_to_be_replaced(
-    hanging, hanging_station
-):
+def test_while_the_network_hangs_activation_ends_the_process(hanging, hanging_station):
     hanging.flag.touch()
     hanging_station.answer(hanging_station.image())
     assert hanging_station.change('deactivate')

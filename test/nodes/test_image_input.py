@@ -86,9 +86,7 @@ def camera(namespace, wait_for):
     context.try_shutdown()
 
 
-def test_while_none_is_wanted_images_wait_and_the_newest_comes_with_the_number_of_those_it_replaced(
-    images, camera, taken, observer, wait_for
-):
+def test_unwanted_images_wait_and_the_newest_is_taken(images, camera, taken, observer, wait_for):
     others = observer.hear(Image, 'image')
     one, publish = images(), camera()
     publish('first')
@@ -108,9 +106,7 @@ def test_while_none_is_wanted_images_wait_and_the_newest_comes_with_the_number_o
     assert all(0 <= waited_ns < LONGEST_TRANSPORT_NS for _, waited_ns, _ in taken.images)
 
 
-def test_a_best_effort_publisher_that_has_gone_leaves_a_reliable_subscription(
-    images, camera, taken, wait_for
-):
+def test_once_best_effort_is_gone_all_is_reliable(images, camera, taken, wait_for):
     one = images('auto')
 
     def reliability():

@@ -61,9 +61,7 @@ def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository, given, name
     assert [node.node_executable for node in module._nodes(context)] == names
 
 
-def test_a_namespace_that_the_including_file_pushed_counts_for_all(
-    repository, tmp_path, monkeypatch
-):
+def test_a_namespace_of_the_including_file_counts_for_all(repository, tmp_path, monkeypatch):
     (tmp_path / 'rviz2').write_text('#!/bin/sh\n')
     (tmp_path / 'rviz2').chmod(0o755)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=os.pathsep)
@@ -166,9 +164,7 @@ COMPLAINTS = re.compile('Traceback|Caught exception|process has died|terminate c
 
 
 @pytest.mark.parametrize(('bag', 'sim_time'), [('drive', 'true'), ('compressed', 'false')])
-def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(
-    start_replay, tmp_path, bag, sim_time
-):
+def test_a_recorded_replay_ends_with_0(start_replay, tmp_path, bag, sim_time):
     process, log = start_replay(
         f'{bag}.mcap', f'record:={tmp_path / "run.mcap"}', f'use_sim_time:={sim_time}'
     )
@@ -184,9 +180,7 @@ def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(
         ('drive.mcap', ('image_transport:=theora',), 'provided value "theora" is not valid'),
     ],
 )
-def test_what_cannot_be_played_or_recorded_ends_with_1_before_anything_is_loaded(
-    start_replay, bag, words, complaint
-):
+def test_what_cannot_be_played_ends_with_1_before_it_loads(start_replay, bag, words, complaint):
     process, log = start_replay(bag, *words)
     assert process.wait(60) == 1
     assert complaint in log() and 'process started' not in log()
@@ -214,9 +208,7 @@ def test_an_interrupt_of_the_whole_group_ends_it_cleanly(start_replay, wait_for,
     ), log()
 
 
-def test_a_node_that_dies_again_and_again_is_given_up_with_a_word(
-    repository, monkeypatch, tmp_path
-):
+def test_a_node_that_dies_too_often_is_given_up(repository, monkeypatch, tmp_path):
     module = load(repository, 'perception')
     if not module._LIMIT:
         pytest.skip('this version of launch starts again for ever')

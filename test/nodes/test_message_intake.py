@@ -96,9 +96,7 @@ def test_what_lies_outside_is_told_with_what_was_expected(topic, message, words)
     assert words in problem and problem.isprintable()
 
 
-def test_a_refused_message_is_counted_told_for_some_seconds_and_not_used(
-    observer, wait_for, namespace
-):
+def test_a_refused_message_is_counted_told_and_not_used(observer, wait_for, namespace):
     now_ms = [1000.0]
     intake, heard = MessageIntake(observer.node, lambda: now_ms[0]), []
     intake.listen(
@@ -185,9 +183,7 @@ def test_a_flood_is_named_and_what_was_published_last_is_taken(observer, wait_fo
         (Detection2DArray, 'detector/detections', lambda: detections(count=20_000)),
     ],
 )
-def test_long_messages_are_refused_before_python_makes_objects_of_them(
-    observer, monkeypatch, kind, topic, make
-):
+def test_long_messages_are_refused_before_they_are_read(observer, monkeypatch, kind, topic, make):
     raw = serialize_message(make())
     monkeypatch.setattr(message_intake, 'deserialize_message', None)
     intake = MessageIntake(observer.node)

@@ -37,9 +37,7 @@ def test_profile_of_the_user_stays(monkeypatch):
     ('name', 'has_room'),
     [('path_visualizer', True), ('time_budget', False)],
 )
-def test_only_who_sends_images_takes_shared_memory_for_them(
-    start_node, observer, wait_for, name, has_room
-):
+def test_who_sends_images_takes_shared_memory(start_node, observer, wait_for, name, has_room):
     """A container has 64 MB for all."""
     settings = [
         word for variable in VARIABLES for word in ('-u', variable)

@@ -38,9 +38,7 @@ def set_file(adopted, tmp_path, monkeypatch):
     return tmp_path / 'sets' / 'set.yaml'
 
 
-def test_the_model_follows_the_budget_and_every_frame_has_a_bound(
-    set_file, start_node, observer, wait_for, namespace
-):
+def test_the_model_follows_the_budget(set_file, start_node, observer, wait_for, namespace):
     labels = observer.hear(LabelInfo, f'{namespace}/detector/label_info', LATCHED)
     # Each image comes as soon as the one before is answered; to be in time for the next is not what is shown here.
     detector = start_node(
@@ -107,9 +105,7 @@ def test_the_model_follows_the_budget_and_every_frame_has_a_bound(
     assert detector.end() == 0, detector.output
 
 
-def test_a_set_with_a_missing_file_is_refused_with_its_name(
-    set_file, start_node, observer, wait_for
-):
+def test_a_missing_file_of_a_set_is_named(set_file, start_node, observer, wait_for):
     (set_file.parents[1] / 'yolo.xml').unlink()
     detector = start_node('detector', {'model': set_file})
     wait_for(

@@ -71,9 +71,7 @@ class Frames:
         self.images.publish(image)
 
 
-def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(
-    start_node, observer, wait_for
-):
+def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, wait_for):
     start_node('path_visualizer', {'camera_info_topic': 'calibration'}, {'image': '/cam/image_raw'})
     wait_for(
         lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'the diagnostic'
@@ -132,9 +130,7 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(
 
 
 @pytest.mark.slow
-def test_an_image_that_comes_after_its_detections_is_drawn_and_missing_ones_are_reported(
-    start_node, observer, wait_for
-):
+def test_images_behind_their_detections_are_drawn_missing_ones_told(start_node, observer, wait_for):
     start_node('path_visualizer', {}, {'image': '/cam/image_raw'})
     pictures = observer.hear(Image, 'path_visualizer/image')
     frames = Frames(observer, Image, '/cam/image_raw')

@@ -135,9 +135,7 @@ def unprepared(prepared, tmp_path):
     )
 
 
-def test_a_device_is_prepared_once_as_the_node_is_configured_and_an_early_end_leaves_no_process(
-    unprepared, start_node, observer, wait_for, namespace
-):
+def test_a_device_is_prepared_once(unprepared, start_node, observer, wait_for, namespace):
     weights, parameters, environment = unprepared
 
     def preparing():

@@ -55,9 +55,7 @@ def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node
     assert (tmp_path / 'taken.mcap').read_text() == 'precious'
 
 
-def test_own_parameters_are_taken_and_what_does_not_fit_is_logged_with_the_fix(
-    start_node, observer, wait_for, repository
-):
+def test_what_does_not_fit_is_logged_with_the_fix(start_node, observer, wait_for, repository):
     heard = observer.hear(TimeBudget, 'time_budget/budget')
     node = start_node(
         'time_budget',
@@ -80,9 +78,7 @@ def test_own_parameters_are_taken_and_what_does_not_fit_is_logged_with_the_fix(
 
 
 @pytest.mark.parametrize(('delay_s', 'apart_s'), [(0.1, 0.05), (1.0, 0.005)])
-def test_signal_while_the_detector_loads_ends_it_cleanly(
-    start_node, observer, wait_for, tmp_path, delay_s, apart_s
-):
+def test_signal_while_it_loads_ends_it(start_node, observer, wait_for, tmp_path, delay_s, apart_s):
     write_network(tmp_path)
     node = start_node(
         'detector',
@@ -122,9 +118,7 @@ def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_sc
     assert node.output == 'closing\n'
 
 
-def test_a_node_that_the_end_of_its_context_keeps_from_being_made_ends_the_process_cleanly(
-    start_script,
-):
+def test_a_context_that_ends_before_its_node_ends_the_process_cleanly(start_script):
     """rclpy ends the context before the signal reaches Python, which is then busy with the error of the node."""
     node = start_script(
         'half_made',
@@ -146,9 +140,7 @@ def test_a_node_that_the_end_of_its_context_keeps_from_being_made_ends_the_proce
     assert node.output == ''
 
 
-def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_executors(
-    start_script, wait_for
-):
+def test_a_signal_ends_cleanly_however_many_executors_it_wakes(start_script, wait_for):
     """rclpy's thread for signals goes through the conditions of all executors; many make it slow, as a busy machine."""
     node = start_script(
         'many',
@@ -279,9 +271,7 @@ def test_signals_that_come_while_the_process_ends_change_nothing(start_node, obs
     ],
     ids=['SIGTERM', 'ignored before'],
 )
-def test_signal_during_a_load_that_does_not_end_leaves_no_abort(
-    start_script, wait_for, number, begun
-):
+def test_signal_during_an_endless_load_leaves_no_abort(start_script, wait_for, number, begun):
     """Python's end while a thread is in C++ code: `terminate called without an active exception`, SIGABRT."""
     node = start_script(
         'detector',

@@ -22,9 +22,7 @@ TOPICS = {
 
 
 @pytest.mark.slow
-def test_four_cameras_are_answered_also_while_one_leaves_and_comes_back(
-    start_node, observer, repeat, wait_for, namespace, tmp_path
-):
+def test_four_cameras_are_answered(start_node, observer, repeat, wait_for, namespace, tmp_path):
     write_network(tmp_path)
     topics = ', '.join(f'"{topic}"' for topic in list(TOPICS.values())[1:])
     node = start_node(

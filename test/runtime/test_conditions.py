@@ -29,9 +29,7 @@ def test_before_anything_is_heard_the_defaults_are_in_force_and_said(tracker):
     assert 'no contention state' in conditions.reasons[1]
 
 
-def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_force(
-    tracker, clock
-):
+def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays(tracker, clock):
     tracker.on_budget(120.0, 30.0, '')
     tracker.on_contention(1.5, 'probe')
     clock.ms += 501.0
@@ -115,9 +113,7 @@ def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
     )
 
 
-def test_a_monitor_that_falls_silent_is_replaced_by_the_frames_own_times_and_comes_first_when_it_speaks(
-    tracker, clock
-):
+def test_a_monitor_comes_first_while_it_speaks_then_the_frames_own_times(tracker, clock):
     tracker.on_contention(1.2, 'probe')
     for _ in range(5):
         tracker.on_frame(frame(3.0))

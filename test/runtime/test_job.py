@@ -113,8 +113,6 @@ def test_the_network_runs_once_more_for_an_image_whose_answer_is_out(job):
         (StampReading(math.nan, 'stamp is zero', 0), 5000.0, 5.0),
     ],
 )
-def test_objects_move_along_the_stamps_and_without_one_from_arrival_to_arrival(
-    stamp, captured_ms, motion_s
-):
+def test_objects_move_along_the_stamps_or_else_the_arrivals(stamp, captured_ms, motion_s):
     job = Job(None, 5000.0, stamp)
     assert (job.captured_ms, job.motion_s) == (captured_ms, motion_s)

@@ -142,9 +142,7 @@ def test_a_profile_of_this_device_and_settings_is_taken_without_a_word(tmp_path)
         ({'threads': 1}, 'number of threads is 1'),
     ],
 )
-def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to_run(
-    tmp_path, change, said
-):
+def test_a_profile_of_other_settings_degrades_the_node_with_what_to_run(tmp_path, change, said):
     (degraded,) = load(tmp_path, facts=replace(FACTS, **change))
     assert said in degraded and degraded.endswith(COMMAND)
 
@@ -157,9 +155,7 @@ def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to
         ({'facts': replace(FACTS, kind='cuda')}, 'measured on cuda'),
     ],
 )
-def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_what_to_run(
-    tmp_path, change, said
-):
+def test_a_profile_of_something_else_is_refused_with_what_to_run(tmp_path, change, said):
     with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: .*{COMMAND}'):
         load(tmp_path, **change)
 
@@ -176,9 +172,7 @@ def test_a_process_without_its_settings_is_not_sent_to_measure_what_it_has(tmp_p
     assert "wait policy is 'passive' in the profile and 'active' here" in told
 
 
-def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
-    tmp_path, monkeypatch
-):
+def test_unmeasured_times_are_scaled_from_another_device_kept_and_told(tmp_path, monkeypatch):
     from made_up_detector import TINY
 
     from deadline_perception.networks.multi_path.checkpoint import build_detector
@@ -218,9 +212,7 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     assert LatencyProfile.load(kept) == other
 
 
-def test_times_scaled_beside_other_programs_are_scaled_anew_at_the_next_start(
-    tmp_path, monkeypatch
-):
+def test_times_scaled_beside_other_programs_are_scaled_anew_later(tmp_path, monkeypatch):
     from made_up_detector import TINY
 
     from deadline_perception.networks.multi_path.checkpoint import build_detector
@@ -331,9 +323,7 @@ def test_what_names_no_policy_is_refused(name, said):
         ('', True, '', 'the calibration begins anew'),
     ],
 )
-def test_what_is_no_calibration_file_stays_and_the_node_says_so(
-    tmp_path, content, kept, degraded, notice
-):
+def test_what_is_no_calibration_file_stays_and_is_told(tmp_path, content, kept, degraded, notice):
     from made_up_network import write_network
 
     write_network(tmp_path)
@@ -362,9 +352,7 @@ def test_what_is_no_calibration_file_stays_and_the_node_says_so(
 
 
 @pytest.mark.slow
-def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_eager_and_says_so(
-    prepared, tmp_path
-):
+def test_prepared_segments_are_used_and_damaged_ones_told(prepared, tmp_path):
     network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
     measure_profile(
         network,
@@ -431,9 +419,7 @@ print(sys.modules['torch'].get_num_threads())
     assert told.stdout.split() == ['False', '1'], told.stderr
 
 
-def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_told(
-    prepared, tmp_path
-):
+def test_what_was_not_prepared_or_measured_is_not_planned(prepared, tmp_path):
     network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
     space, facts = network.path_space, read_device_facts('cpu')
     whole = measure_profile(
@@ -498,9 +484,7 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
             load_network(model, 'cpu', tmp_path)
 
 
-def test_one_path_of_a_network_has_its_times_and_quality_and_a_name_of_its_own(
-    tmp_path, monkeypatch
-):
+def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, monkeypatch):
     from made_up_network import made_up_profile, write_network
 
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
@@ -566,9 +550,7 @@ def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(tmp_p
     assert not list((tmp_path / 'cache').rglob('*.json'))
 
 
-def test_times_of_another_network_in_the_cache_give_way_where_they_may_be_measured(
-    tmp_path, monkeypatch
-):
+def test_cached_times_of_another_network_are_measured_anew(tmp_path, monkeypatch):
     from made_up_network import made_up_profile, write_network
 
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))

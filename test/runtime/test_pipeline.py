@@ -562,9 +562,7 @@ def test_a_stopped_pipeline_aborts_the_frame_that_the_network_still_holds(bench)
     assert bench.records == bench.published == []
 
 
-def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_renews_the_tracks(
-    bench,
-):
+def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_renews_the_tracks(bench):
     pipeline = bench.build(OnePath(forecast_ms=1e6))
     for step in range(3):
         bench.run(pipeline, arrive(stamp_ns=10**18 + step * 10**8))
@@ -621,9 +619,7 @@ class Asked(OnePath):
         return super().plan(remaining_ms, factor)
 
 
-def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_the_next_image(
-    bench, clock
-):
+def test_the_network_goes_on_with_the_best_path_until_the_next_image(bench, clock):
     policy = TwoPaths()
     policy.redecide = lambda path, *more: Choice(path, 1.0, 1.0, True, 0.5)
     bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5))
@@ -636,9 +632,7 @@ def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_t
 
 
 @pytest.mark.parametrize(('spares', 'asked_ms'), [(True, 400.0), (False, 10_000.0)])
-def test_the_next_image_is_spared_on_demand_once_the_period_is_learnt(
-    bench, clock, spares, asked_ms
-):
+def test_the_next_image_is_spared_once_the_period_is_learnt(bench, clock, spares, asked_ms):
     policy = Asked()
     pipeline = bench.build(policy, spare_next_image=spares)
     for _ in range(2):
@@ -700,9 +694,7 @@ def run_late_while_another_waits(bench, pipeline, other, fits_alone):
 @pytest.mark.parametrize(
     ('fits_alone', 'max_coasted', 'ended'), [(True, 1, False), (False, 1, True), (True, 0, True)]
 )
-def test_late_work_is_left_when_the_next_image_can_be_in_time_only_without_it(
-    bench, fits_alone, max_coasted, ended
-):
+def test_late_work_makes_room_for_the_next_image(bench, fits_alone, max_coasted, ended):
     policy = OnePath()
     policy.forecast_ms = lambda path, segment=0: 8000.0
     pipeline = bench.build(policy, max_coasted=max_coasted)
@@ -718,9 +710,7 @@ def test_late_work_is_left_when_another_task_waits(bench):
     assert bench.mailbox.take(0)[0] is other
 
 
-def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_is_answered_in_time(
-    bench,
-):
+def test_a_frame_run_past_its_deadline_is_answered_in_time_and_renews_the_tracks(bench):
     pipeline = bench.build(max_coasted=0)
     bench.start()
     for count in (1, 2):
@@ -838,9 +828,7 @@ def test_after_a_bag_has_looped_objects_of_its_end_are_not_coasted_into_its_begi
 
 
 @pytest.mark.parametrize(('segment_ms', 'misses'), [(0.1, 0), (40_000.0, 1)])
-def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(
-    bench, segment_ms, misses
-):
+def test_an_aborted_frame_misses_its_bound_where_the_rest_exceeds_it(bench, segment_ms, misses):
     policy = OnePath(forecast_ms=1.0)
     policy.keeps_bounds = False  # it promises nothing, so that the frame being late is no miss
     policy.forecast_ms = lambda path, segment=0: 1000.0 - 1000.0 * segment / len(SPACE.segments)
@@ -857,9 +845,7 @@ def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_e
 
 
 @pytest.mark.parametrize('slow', ['publish', 'decide'])
-def test_what_the_node_itself_takes_beyond_its_reserve_counts_as_time_of_the_bound(
-    bench, clock, slow
-):
+def test_what_the_node_takes_beyond_its_reserve_counts_for_the_bound(bench, clock, slow):
     policy = Asked()
     policy.cost_ms, plan, pauses_ms = 400.0, policy.plan, [0.0]
 

@@ -195,9 +195,7 @@ def test_the_plan_fits_the_time_left_and_the_calibration_factor():
 
 
 @pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
-def test_what_is_likely_to_fit_is_begun_and_a_slow_frame_is_brought_home_by_its_later_operators(
-    pace,
-):
+def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pace):
     bound, _ = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0)
     frame, late = run(
         CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=0.5
@@ -260,9 +258,7 @@ def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goe
 @pytest.mark.parametrize(
     ('free_ms', 'slowdown'), [(0.0, 1.0), (50.0, 1.0), (50.0, 1.5), (1000.0, 1.0)]
 )
-def test_when_nothing_fits_takes_the_best_path_that_is_expected_to_end_before_the_next_image(
-    free_ms, slowdown
-):
+def test_when_nothing_fits_takes_the_best_path_until_the_next_image(free_ms, slowdown):
     network = CountingNetwork(lambda segment: slowdown)
     frame, late = run(
         network, 5.0, late=Late(network, free_ms), slowdown=slowdown, calibration_factor=3.0
@@ -322,9 +318,7 @@ class WorstCases(CountedForecast):
     ('median', 'budget', 'is_run'),
     [(-0.5, 1.5, True), (0.0, 1.5, False), (0.5, 1.5, False), (0.5, 2.1, True)],
 )
-def test_a_slowdown_above_the_pace_of_recent_frames_aborts_nothing_that_fits(
-    median, budget, is_run
-):
+def test_a_slowdown_above_the_recent_pace_aborts_nothing_that_fits(median, budget, is_run):
     """Under load it was 3.5 where frames took 1.9 times their forecast."""
     whole = PartBound(BoundCalibrator(0.01, 0.05, 2.0), RecentTimes(0.01, StartRatio(median, 0.1)))
     budget_ms = budget * FORECAST.forecast_ms(SPACE.smallest)
@@ -473,9 +467,7 @@ def test_a_deadline_before_the_next_image_alone_counts(first_ms):
 
 
 @pytest.mark.parametrize('calibration_factor', [1.0, 1.4])
-def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes_and_takes_no_longer_path(
-    calibration_factor,
-):
+def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes(calibration_factor):
     network = CountingNetwork(lambda segment: 2.0 if segment == 1 else 1.0)
     frame, _ = run(
         network,
@@ -504,9 +496,7 @@ def test_another_thread_sees_what_is_running():
 @pytest.mark.parametrize(
     ('period_ms', 'calibration_factor'), [(100.0, 1e-9), (1e-9, 1.0), (1e-300, 1.0)]
 )
-def test_images_of_any_distance_under_any_calibration_are_looked_at_in_a_few_steps(
-    period_ms, calibration_factor
-):
+def test_the_image_to_end_before_is_found_in_a_few_steps(period_ms, calibration_factor):
     """A slowdown of 1e15 made the factor 1e-9, and stepping from image to image took a thousand million rounds."""
     network, plans = CountingNetwork(), []
 

@@ -332,9 +332,7 @@ def test_state_survives_a_restart(place):
         ('eta', '0.1', 0.2),
     ],
 )
-def test_what_was_learnt_with_another_profile_version_setting_target_or_step_is_refused(
-    place, name, there, here
-):
+def test_what_was_learnt_in_other_circumstances_is_refused(place, name, there, here):
     place.save(fresh().state())
     wanted = {'alpha': 0.1, 'eta': 0.1}
     (wanted if name in wanted else place.origin)[name] = here

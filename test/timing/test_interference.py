@@ -66,7 +66,7 @@ def test_what_takes_all_there_is_never_ends() -> None:
     st.floats(0.5, 1.0),
     st.lists(st.floats(0.0, 100.0), min_size=2, max_size=6),
 )
-def test_responses_hold_their_own_interruptions(
+def test_responses_hold_interruptions(
     gaps: list, probability: float, executions: list[float]
 ) -> None:
     apart, end = [], 0.0

@@ -56,9 +56,7 @@ def test_a_frame_misses_its_bound_as_it_was_before_that_frame():
 @pytest.mark.parametrize(
     'would_take_ms, is_late, frames', [(9, False, 0), (9, True, 1), (90, False, 1)]
 )
-def test_an_aborted_frame_counts_where_it_is_late_or_beyond_its_bound(
-    would_take_ms, is_late, frames
-):
+def test_an_aborted_frame_counts_where_late_or_beyond_its_bound(would_take_ms, is_late, frames):
     bound = part_bound()
     bound.observe_aborted(10.0, bound.bound_ms(10.0))  # exactly the bound does not exceed it
     assert bound.integral.frames == 0

@@ -67,9 +67,7 @@ def test_measures_every_segment_often_enough_and_the_extreme_paths(network, imag
 
 
 @pytest.mark.parametrize(('stalls', 'largest_ms'), [(1, 10.0), (1000, 100.0)])
-def test_a_path_with_one_stalled_frame_is_timed_again(
-    network, images, monkeypatch, stalls, largest_ms
-):
+def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls, largest_ms):
     segments_ms = [1.0] * len(network.path_space.segments)
     frames_of_largest = 0
 

@@ -173,9 +173,7 @@ def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(l
 
 
 @pytest.mark.parametrize('network_ms, teaches', [(0.0, False), (3.0, False), (30.0, True)])
-def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(
-    learnt, network_ms, teaches
-):
+def test_an_aborted_frame_counts_where_it_exceeded_its_bound(learnt, network_ms, teaches):
     learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
     assert (learnt.calibrator.frames, learnt.calibrator.misses) == (int(teaches), int(teaches))
 
@@ -234,9 +232,7 @@ def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
 @pytest.mark.parametrize(
     'spent_ms, decided_after_ms, teaches', [(9.0, 8.0, True), (4.0, 4.0, False)]
 )
-def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(
-    learnt, spent_ms, decided_after_ms, teaches
-):
+def test_an_aborted_rest_counts_beyond_its_bound(learnt, spent_ms, decided_after_ms, teaches):
     learnt.take(ran(spent_ms, result=None, segment=1, decided_after_ms=decided_after_ms))
     assert (learnt.rest() > 1.04) is teaches
 
@@ -464,9 +460,7 @@ def test_refuses_what_is_no_time(overhead_ms):
         (0.25, 2.5, 0.0),
     ],
 )
-def test_time_saved_by_deciding_may_be_spent_on_publishing_but_not_the_reverse(
-    deciding_ms, publishing_ms, overrun_ms
-):
+def test_saved_deciding_time_may_go_to_publishing(deciding_ms, publishing_ms, overrun_ms):
     assert FrameReserve(1.0, 2.0).overrun_ms(deciding_ms, publishing_ms) == overrun_ms
 
 

@@ -43,9 +43,7 @@ def test_writes_the_set_its_profile_and_its_qualities(adopted):
     assert json.loads(adopted.set_file.with_suffix('.quality.json').read_text())['images'] == 8
 
 
-def test_the_other_commands_take_the_set_as_they_take_weights(
-    adopted, tmp_path, monkeypatch, capsys
-):
+def test_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     at_hand = ensure_profile(adopted.set_file, 'cpu', DEFAULT_THREADS, tmp_path)
     expected = (adopted.set_file.with_suffix('.profile.json'), False)

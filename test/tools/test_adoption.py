@@ -13,9 +13,7 @@ pytest.importorskip('openvino')
 IMAGES = [np.zeros((60, 90, 3), np.uint8)]
 
 
-def test_a_file_of_one_class_is_tried_in_8_bit_unless_an_earlier_set_has_it_so(
-    tmp_path, monkeypatch
-):
+def test_a_file_is_tried_in_8_bit_unless_an_earlier_set_has_it_so(tmp_path, monkeypatch):
     """Without a number of classes its head is not recognised."""
 
     def quantised(*args):

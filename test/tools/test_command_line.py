@@ -114,9 +114,7 @@ def test_expected_errors_are_told_without_a_traceback(
     assert capsys.readouterr().err == f'deadline-perception bag: {said}\n'
 
 
-def test_a_warning_is_one_line_that_no_terminal_obeys(
-    command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warning_is_one_printable_line(command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warnings, 'formatwarning', None)
     command(lambda args: 0)
     assert command_line.main(['bag']) == 0
@@ -124,9 +122,7 @@ def test_a_warning_is_one_line_that_no_terminal_obeys(
     assert said == f'deadline-perception bag: {" ".join(HARMLESS.split())}.jpg\n'
 
 
-def test_a_file_that_cannot_be_used_is_named_in_one_line(
-    command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unusable_file_is_told(command, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command(lambda args: (tmp_path / 'folder').mkdir() or (tmp_path / 'folder').read_text())
     assert command_line.main(['bag']) == 1
     error = capsys.readouterr().err
@@ -159,9 +155,7 @@ def test_interruption_ends_quietly(command) -> None:
 @pytest.mark.parametrize(
     'arguments', [[], ['unheard-of'], ['doctor', '--unheard-of'], ['network'], ['network', 'grade']]
 )
-def test_wrong_arguments_show_the_usage(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_usage_is_shown_on_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match='^2$'):
         command_line.main(arguments)
     assert 'usage: deadline-perception' in capsys.readouterr().err

@@ -106,9 +106,7 @@ def test_two_processes_write_the_table_of_one(words, weights, tmp_path):
     assert done.stdout.count('wrote') == 1 and len(json.loads(one.read_text())['paths']) == 3
 
 
-def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(
-    words, annotations, tmp_path, capsys
-):
+def test_unknown_classes_are_left_out_and_counted(words, annotations, tmp_path, capsys):
     content = json.loads(annotations.read_text())
     content['categories'] = [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'tram'}]
     content['annotations'][1]['category_id'] = 2
@@ -137,9 +135,7 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(
     assert 'names kart, tram, the weights know vehicle' in error and 'see --classes' in error
 
 
-def test_several_sources_are_scored_together_and_each_class_where_it_is_named(
-    words, annotations, tmp_path, capsys
-):
+def test_each_class_is_scored_on_sources_that_name_it(words, annotations, tmp_path, capsys):
     other, table = tmp_path / 'other.json', tmp_path / 'q.json'
     content = json.loads(annotations.read_text())
     content['categories'] = [{'id': 1, 'name': 'bike'}, {'id': 2, 'name': 'tram'}]
@@ -164,9 +160,7 @@ def test_an_evaluation_that_breaks_off_leaves_the_old_table(words, annotations, 
     assert sorted(file.name for file in tmp_path.glob('*q*')) == ['q.json']
 
 
-def test_images_that_cannot_be_read_are_named_and_left_out(
-    words, annotations, tmp_path, capsys, refusal
-):
+def test_unreadable_images_are_named_and_left_out(words, annotations, tmp_path, capsys, refusal):
     # its header is whole
     cut_off = cv2.imencode('.png', np.zeros((96, 160, 3), np.uint8))[1].tobytes()[:60]
     (annotations.parent / 'images/2.jpg').write_bytes(cut_off)
@@ -209,9 +203,7 @@ def test_one_line_says_what_is_wrong(words, tmp_path, refusal, arguments, said, 
     assert not (tmp_path / 'q.json').exists()
 
 
-def test_names_of_a_data_set_are_brought_to_those_of_the_weights(
-    words, annotations, tmp_path, capsys
-):
+def test_names_of_a_data_set_become_those_of_weights(words, annotations, tmp_path, capsys):
     content = json.loads(annotations.read_text())
     content['categories'] = [{'id': 1, 'name': 'car'}, {'id': 2, 'name': 'bicycle'}]
     annotations.write_text(json.dumps(content))

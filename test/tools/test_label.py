@@ -143,9 +143,7 @@ def test_thresholds_are_chosen_on_annotated_images(detector, tmp_path, capsys):
     assert objects == len(content['annotations'])
 
 
-def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(
-    detector, tmp_path, capsys, monkeypatch
-):
+def test_an_interrupted_run_goes_on_and_writes_the_same(detector, tmp_path, capsys, monkeypatch):
     from deadline_perception.tools import label as command
 
     folder = write_images(tmp_path / 'camera', 12)

@@ -31,9 +31,7 @@ def test_images_are_spread_to_the_end_of_a_source(count):
 
 
 @pytest.mark.slow
-def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
-    measurable_weights, tmp_path
-):
+def test_measures_as_the_node_runs_and_writes_where_it_looks(measurable_weights, tmp_path):
     run = run_command(
         *(f'profile --weights {measurable_weights} --quick --minutes 0.03 --engine eager').split(),
         environment={'XDG_CACHE_HOME': str(tmp_path)},
@@ -57,9 +55,7 @@ def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
 
 
 @pytest.mark.slow
-def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_each_has(
-    prepared, tmp_path
-):
+def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_path):
     for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
         blob.unlink()
     (tmp_path / 'images').mkdir()

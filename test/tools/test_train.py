@@ -231,9 +231,7 @@ def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(
-    words, annotations, tmp_path, capsys, monkeypatch
-):
+def test_classes_are_those_of_data_and_start(words, annotations, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
     classes = tmp_path / 'classes.yaml'
     classes.write_text('vehicle: car\nmotorbike: bike\n')
@@ -251,9 +249,7 @@ def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(
 
 
 @pytest.mark.slow
-def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(
-    words, tmp_path, capsys, monkeypatch
-):
+def test_data_that_vanish_end_the_run_with_a_state(words, tmp_path, capsys, monkeypatch):
     state, away = tmp_path / 'state.safetensors', tmp_path / 'away'
     monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
     step = train.Trainer._train_step
@@ -282,9 +278,7 @@ def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(
 
 
 @pytest.mark.slow
-def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(
-    words, tmp_path, capsys, monkeypatch
-):
+def test_a_corrupt_image_is_left_out_and_counted(words, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
     step = train.Trainer._train_step
 
@@ -347,9 +341,7 @@ def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(words, 
     assert 'expected one of them' in refusal(*run, '--start', tmp_path / 'x')
 
 
-def test_ends_with_what_the_weights_are_worth_on_images_that_it_did_not_learn(
-    words, annotations, tmp_path, capsys
-):
+def test_ends_with_the_worth_on_images_kept_apart(words, annotations, tmp_path, capsys):
     assert main(words(1)) == 0
     said = capsys.readouterr().out
     assert '1 of 1 steps done; no images were kept apart' in said and '--val' in said

@@ -68,9 +68,7 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
 
 
 @pytest.mark.slow
-def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(
-    weights, annotations, tmp_path
-):
+def test_weights_at_the_start_are_part_of_recipe_and_result(weights, annotations, tmp_path):
     words = (
         f'network train-classifier --data {annotations} --steps 1 --batch 2 --seed 7 '
         f'--learning-rate 1e-9 --start {weights} --state {tmp_path}/state.safetensors '
@@ -85,9 +83,7 @@ def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(
 
 
 @pytest.mark.slow
-def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(
-    weights, annotations, tmp_path, capsys
-):
+def test_the_task_loads_with_profile_and_evaluation(weights, annotations, tmp_path, capsys):
     quality = weights.with_suffix('.quality.json')
     assert main(f'evaluate --weights {weights} --data {annotations} --json {quality}'.split()) == 0
     table = json.loads(quality.read_text())

@@ -35,9 +35,7 @@ def test_says_whether_a_file_is_absent_or_broken(tmp_path):
 
 @pytest.mark.parametrize('order', ['II', 'MM'])
 @pytest.mark.parametrize('orientation', range(10))
-def test_how_a_camera_was_held_is_known_without_decoding_and_folders_are_upright(
-    tmp_path, orientation, order
-):
+def test_how_a_camera_was_held_is_known_without_decoding(tmp_path, orientation, order):
     note = struct.pack(
         f'{"<" if order == "II" else ">"}2sHIHHHIHHI',
         order.encode(),

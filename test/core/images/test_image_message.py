@@ -103,9 +103,7 @@ def planes(luma, chroma, pad):
     ('encoding', 'conversion'),
     [('nv12', cv2.COLOR_YUV2BGR_NV12), ('nv21', cv2.COLOR_YUV2BGR_NV21)],
 )
-def test_chroma_of_four_pixels_in_a_plane_of_its_own_is_read_as_opencv_reads_it(
-    encoding, conversion, pad
-):
+def test_planes_of_chroma_are_read_as_opencv_reads_them(encoding, conversion, pad):
     both = np.random.default_rng(0).integers(0, 256, (9, 8), np.uint8)
     sent = message(
         both[:6], encoding, step=8 + pad, data=array.array('B', planes(both[:6], both[6:], pad))
@@ -187,9 +185,7 @@ def test_sizes_that_contradict_each_other_are_refused(changes, match):
     seed=st.integers(0, 99),
     encoding=st.sampled_from(ACCEPTED_ENCODINGS),
 )
-def test_any_consistent_message_gives_an_image_or_one_clear_error(
-    height, width, pad, seed, encoding
-):
+def test_any_message_gives_an_image_or_one_clear_error(height, width, pad, seed, encoding):
     channels = {'bgr8': 3, '8UC3': 3, 'rgb8': 3, 'bgra8': 4, '8UC4': 4, 'rgba8': 4}.get(
         encoding,
         2 if encoding.startswith(('yuv', 'uyvy', 'yuyv')) or encoding.endswith('16') else 1,
@@ -241,9 +237,7 @@ def test_data_that_is_no_image_or_that_would_be_filled_with_grey_is_refused(data
 
 @pytest.mark.parametrize('form', ['png', 'mono16; png compressed mono16'])
 @pytest.mark.parametrize('channels', [1, 3])
-def test_compressed_samples_of_more_than_eight_bits_are_refused_whatever_the_format_says(
-    form, channels
-):
+def test_compressed_samples_of_more_than_eight_bits_are_refused(form, channels):
     deep = np.full((6, 8, channels), 40_000, np.uint16)
     with pytest.raises(ImageError, match=r'more than 8 bits \(uint16\)'):
         to_bgr(compressed(deep, '.png', format=form))

@@ -37,9 +37,7 @@ def assert_same_facts(read, written, shift_ns):
 @pytest.mark.parametrize(
     ('name', 'compressed'), [('drive.mcap', False), ('drive', False), ('drive.mcap', True)]
 )
-def test_frames_come_back_pixel_for_pixel_or_nearly_where_they_were_compressed(
-    drive, tmp_path, name, compressed
-):
+def test_frames_come_back_exactly_or_compressed_nearly(drive, tmp_path, name, compressed):
     seen = []
     count = write_bag(drive, tmp_path / name, compressed=compressed, progress=seen.append)
     assert count == 4 * 5 and seen == [1, 2, 3, 4, 5]
@@ -169,9 +167,7 @@ LOGGED = [5000, 5000, 5100, 5100, 5200, 5200]
         ([10, 20, 30, 10, 20, 30], [1, 2, 3, 4, 5, 6], [0, 10, 20, 30, 40, 50], False),
     ],
 )
-def test_images_are_told_apart_by_the_clock_that_goes_on(
-    tmp_path, stamps_ms, logged_ms, shades, stamped
-):
+def test_images_are_told_by_the_clock_that_goes_on(tmp_path, stamps_ms, logged_ms, shades, stamped):
     read = read_bag(write_rows(tmp_path / 'bag', zip(stamps_ms, logged_ms)))
     assert [int(frame.load_bgr()[0, 0, 0]) for frame in read.frames] == shades
     times_ms = [frame.stamp_ns / 1e6 for frame in read.frames]
@@ -226,9 +222,7 @@ def test_of_several_cameras_one_that_can_be_used_is_read_with_its_own_intrinsics
         ([], {'speeds': [(7_000_000_000, 2.0)]}, 'holds no image on any topic, only /twist'),
     ],
 )
-def test_objects_that_are_nowhere_and_a_bag_without_an_image_are_refused(
-    tmp_path, stamps_ns, beside, words
-):
+def test_impossible_objects_and_bags_without_images_are_refused(tmp_path, stamps_ns, beside, words):
     bag = write_images(tmp_path / 'bag', stamps_ns, **beside)
     with pytest.raises(BagError, match=words):
         read_bag(bag)

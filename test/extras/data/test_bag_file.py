@@ -123,9 +123,7 @@ def test_a_compressed_file_that_was_cut_is_read_as_far_as_it_is_whole(tmp_path):
         BagFile(part)
 
 
-def test_a_compressed_file_for_which_there_is_no_room_is_refused_with_the_command(
-    tmp_path, monkeypatch
-):
+def test_a_compressed_file_without_room_is_refused_with_the_command(tmp_path, monkeypatch):
     """A few kB can become as many GB as one likes; the disk is full for all."""
     folder = write(tmp_path / 'packed', range(1, 3), compression=CompressionMode.FILE)
     monkeypatch.setattr(bag_file, '_SPARE_BYTES', 1 << 60)
@@ -180,9 +178,7 @@ def many(tmp_path_factory):
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(share=st.floats(0.0, 1.0), kind=st.sampled_from(['plain', 'packed']))
-def test_an_mcap_that_is_cut_anywhere_is_read_up_to_its_last_whole_chunk(
-    tmp_path, many, share, kind
-):
+def test_a_cut_mcap_is_read_up_to_its_last_whole_chunk(tmp_path, many, share, kind):
     whole = getattr(many, kind)
     size = int(share * len(whole))
     (tmp_path / 'cut.mcap').write_bytes(whole[:size])

@@ -99,9 +99,7 @@ def test_refuses_broken_files_with_the_value(coco_folder, edit, message):
         lambda c: c['annotations'][0].update(bbox=[10**400, 0, 1, 1]),
     ],
 )
-def test_what_a_terminal_would_obey_and_numbers_of_400_digits_are_refused_in_one_line(
-    coco_folder, edit
-):
+def test_terminal_controls_and_endless_numbers_are_refused_in_one_line(coco_folder, edit):
     assert reads_or_refuses_in_one_line(read_coco, change(coco_folder, edit)) is None
 
 

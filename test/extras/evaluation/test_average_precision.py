@@ -46,9 +46,7 @@ def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():
         ),
     ],
 )
-def test_objects_missed_false_alarms_and_crowd_regions_count_as_worked_out(
-    detections, objects, count, ap50
-):
+def test_misses_false_alarms_and_crowds_count_as_worked_out(detections, objects, count, ap50):
     scores = average_precision([detections], [objects], NAMES).per_class['vehicle']
     assert (scores.ground_truths, scores.ap50) == (count, pytest.approx(ap50))
 

@@ -115,9 +115,7 @@ def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
         (lambda x: x * 2.0 if x.sum() > -1e9 else x * 3.0, False),
     ],
 )
-def test_a_segment_that_cannot_be_converted_stays_eager_and_one_of_two_ways_is_not_traced(
-    tmp_path, compute, is_traced
-):
+def test_what_cannot_be_converted_or_traced_stays_eager(tmp_path, compute, is_traced):
     store = store_in(tmp_path)
     SegmentMaker(store, 1).make('data', calls_of(lambda values: (compute(values['x'][0]),), (8, 8)))
     segment = store.segments['data']

@@ -55,9 +55,7 @@ def test_paths_are_those_of_either_run_as_shares(recorded):
     assert next(iter(rows)) == 'both'
 
 
-def test_the_page_shows_both_runs_under_one_cursor_and_the_summary_holds_both(
-    drive, images, tmp_path
-):
+def test_page_and_summary_show_both_runs_under_one_cursor(drive, images, tmp_path):
     out = tmp_path / 'out'
     summaries = write_comparison([drive, drive], ['a.mcap', 'b.mcap'], out, source=images(60))
     assert json.loads((out / 'summary.json').read_text()) == dict(zip('AB', summaries))

@@ -138,9 +138,7 @@ def test_objects_under_the_names_of_a_data_set_are_scored_by_its_map(tmp_path, n
     assert 'car as vehicle' in page and 'by the map' in page
 
 
-def test_known_objects_of_no_class_of_the_network_are_not_called_no_ground_truth(
-    tmp_path, no_charts
-):
+def test_objects_of_no_class_of_the_network_are_ground_truth_all_the_same(tmp_path, no_charts):
     with RunWriter(tmp_path / 'run') as run:
         run.label_info(START_NS, ('vehicle',))
         run.boxes('/ground_truth', START_NS, [(BOX, 'horse', 1.0), (BOX, 'horse', 1.0)])

@@ -103,9 +103,7 @@ def test_teachers_that_disagree_are_believed_by_what_they_are_worth(tmp_path):
     assert (judgement.thresholds[PERSON].precision, judgement.thresholds[PERSON].recall) == expected
 
 
-def test_images_are_seen_in_order_a_stop_is_gone_on_from_and_a_broken_one_is_noted(
-    tmp_path, monkeypatch
-):
+def test_images_come_in_order_also_after_a_stop_and_broken_ones_are_noted(tmp_path, monkeypatch):
     boxes = found([0, 0, 9, 9, 0.9, 1], [0, 0, 9, 9, 0.9, 0], [0, 0, 9, 9, 0.01, 1])
     monkeypatch.setattr(InventedRun, 'result', lambda run: boxes)
 

@@ -193,9 +193,7 @@ def _found(detections, ground_truth):
     return int((overlap > 0.5).any(1).sum())
 
 
-def test_first_steps_see_windows_and_the_others_sizes_that_are_drawn(
-    tiny_network, shapes, monkeypatch
-):
+def test_first_steps_see_windows_and_the_others_drawn_sizes(tiny_network, shapes, monkeypatch):
     """A batch fills about the area of whole images of the input size, whatever the size of its own."""
     trainer = _trainer(
         tiny_network, shapes, crop=(32, 64), crop_share=0.5, sizes=((64, 96), (96, 96)), batch=3
@@ -212,9 +210,7 @@ def test_first_steps_see_windows_and_the_others_sizes_that_are_drawn(
     assert all(sizes in ([(64, 96)] * 3, [(96, 96)] * 2) for sizes in seen[3:]) and len(seen) == 6
 
 
-def test_a_step_at_another_size_trains_paths_that_scale_it_no_further(
-    tiny_network, shapes, monkeypatch
-):
+def test_a_step_at_another_size_is_scaled_no_further(tiny_network, shapes, monkeypatch):
     trainer = _trainer(
         tiny_network, shapes, Sandwich(alone_share=0.0), sizes=((64, 96), (32, 64)), steps=8
     )

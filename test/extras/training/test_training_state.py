@@ -82,9 +82,7 @@ def test_a_state_before_the_first_step_is_one_too(file):
     assert run.step == 0 and float(run.network.bias.detach()) == 2.0 and not run.optimiser.state
 
 
-def test_a_full_disk_is_told_by_the_name_of_the_file_and_the_run_goes_on_from_the_state_before(
-    file,
-):
+def test_a_full_disk_is_told_and_the_run_goes_on_from_the_state_before(file):
     run = Rows()
     run.run(2)
     run.save(file)
@@ -115,9 +113,7 @@ def test_a_full_disk_is_told_by_the_name_of_the_file_and_the_run_goes_on_from_th
         (Rows(inputs=4), 'was saved for network linear 3, expected linear 4'),
     ],
 )
-def test_a_state_of_other_arguments_data_or_network_is_refused_and_changes_nothing(
-    file, other, message
-):
+def test_a_state_of_something_else_is_refused_and_changes_nothing(file, other, message):
     run = Rows(fill=7.0)
     run.run(1)
     run.save(file)

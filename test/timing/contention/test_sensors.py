@@ -320,9 +320,7 @@ def test_readings_refuse_what_is_no_share():
         ),
     ],
 )
-def test_every_board_is_read_by_the_sensor_that_says_the_truth(
-    tmp_path, files, library, gpu, source
-):
+def test_every_board_is_read_by_the_right_sensor(tmp_path, files, library, gpu, source):
     write_tree(tmp_path, {'proc/stat': ORIN_STAT, **files})
     readings = read_contention(tmp_path, nvml=None if library is None else Nvml(library))
     assert readings.gpu_utilisation == pytest.approx(gpu) and source in readings.sources

@@ -48,9 +48,7 @@ def setting(tmp_path, monkeypatch):
     )
 
 
-def test_a_profile_that_fits_is_not_measured_again_the_users_own_before_the_shipped(
-    setting, monkeypatch
-):
+def test_a_profile_that_fits_is_not_measured_again(setting, monkeypatch):
     monkeypatch.setattr(subprocess, 'run', None)
     monkeypatch.setattr(profile_at_hand, 'is_installed', lambda: False)
     for file in (setting.in_shipped, setting.own):

@@ -137,9 +137,7 @@ def test_the_licence_of_weights_is_told(tmp_path: Path) -> None:
     assert found.endswith('; street.safetensors: research, not for sale')
 
 
-def test_prepared_segments_are_counted_and_the_way_to_prepare_them_is_named(
-    prepared, tmp_path, monkeypatch
-) -> None:
+def test_prepared_segments_are_counted(prepared, tmp_path, monkeypatch) -> None:
     finding = machine_findings.check_engine()
     assert finding.state is State.FINE
     assert prepared.folder.name in finding.found and 'segments 8 bit' in finding.found

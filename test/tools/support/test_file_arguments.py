@@ -32,9 +32,7 @@ def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path):
 
 
 @pytest.mark.parametrize('owned', [set(), {'mine'}])
-def test_a_place_of_others_and_a_file_in_a_folder_of_others_are_refused(
-    tmp_path, monkeypatch, owned
-):
+def test_places_of_others_are_refused(tmp_path, monkeypatch, owned):
     (tmp_path / 'mine').touch()
     monkeypatch.setattr(os, 'access', lambda place, mode: place.name in owned)
     with pytest.raises(

@@ -29,9 +29,7 @@ def test_waits_for_the_nodes_ticks_and_keeps_their_output(start_up, tmp_path):
 
 
 @pytest.mark.parametrize('given', [None, '7'])
-def test_nodes_have_a_domain_of_their_own_unless_one_is_given(
-    start_up, tmp_path, monkeypatch, given
-):
+def test_nodes_have_an_own_domain_unless_one_is_given(start_up, tmp_path, monkeypatch, given):
     monkeypatch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'SUBNET')  # is restored with the domain
     monkeypatch.setenv('ROS_DOMAIN_ID', given or '0')
     if given is None:

@@ -135,9 +135,7 @@ HEADS = [
 
 
 @pytest.mark.parametrize(('outputs', 'reading', 'score', 'label', 'options'), HEADS)
-def test_the_box_of_each_head_is_the_one_worked_out(
-    tmp_path, outputs, reading, score, label, options
-):
+def test_the_box_of_each_head_is_as_worked_out(tmp_path, outputs, reading, score, label, options):
     options = {'stated': reading} if options == 'stated' else options
     assert found(tmp_path, outputs, **options) == one(reading, score, label)
 

@@ -90,9 +90,7 @@ def test_while_training_a_norm_follows_the_statistics_of_its_level_alone():
     assert not norm.mean[row + 1 :].any()
 
 
-def test_a_job_redirected_before_its_first_convolution_gives_what_the_fixed_level_gives(
-    network, crop
-):
+def test_a_job_redirected_before_its_first_layer_gives_the_new_level(network, crop):
     space = network.path_space
     run = network.start(crop, space.largest)
     run.run_segment()

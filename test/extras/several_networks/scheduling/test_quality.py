@@ -70,9 +70,7 @@ def test_detected_in_time_is_the_mean_over_phases():
 
 
 @given(st.floats(0.0, 1.0), st.floats(1.0, 2000.0), st.floats(1.0, 2000.0), st.floats(0.0, 60.0))
-def test_a_shorter_period_or_a_better_level_never_finds_less(
-    precision, one_ms, other_ms, speed_mps
-):
+def test_a_shorter_period_or_better_level_finds_no_less(precision, one_ms, other_ms, speed_mps):
     quality = DetectedInTime((precision / 2, precision))
     short_ms, long_ms = sorted((one_ms, other_ms))
     assert quality.quality(1, short_ms, speed_mps) >= quality.quality(1, long_ms, speed_mps) - 1e-12
