@@ -229,22 +229,14 @@ def test_bad_images_are_counted_by_cause_and_the_next_good_one_is_detected(ready
     assert answer.rejected_frames_total == before + len(causes)
 
 
-@pytest.mark.parametrize(
-    'stamp, reason',
-    [
-        (lambda now_ns: 0, 'stamp is zero'),
-        (lambda now_ns: now_ns - 5_000_000_000, 'went back'),
-        (lambda now_ns: now_ns + 5_000_000_000, 'in the future'),
-    ],
-)
-def test_a_stamp_that_cannot_be_believed_gives_no_age_but_detections(ready, stamp, reason):
+def test_a_stamp_that_cannot_be_believed_gives_no_age_but_detections(ready):
     ready.answer(ready.image())
-    message = ready.image(stamp_ns=stamp(ready.now_ns()))
+    message = ready.image(stamp_ns=ready.now_ns() + 5_000_000_000)
     latency = ready.answer(message)
     assert math.isnan(latency.age_ms)
     assert math.isnan(latency.total_ms)
     assert latency.degraded
-    assert reason in latency.reason
+    assert 'in the future' in latency.reason
     assert latency.outcome == FrameLatency.DETECTED
     assert stamp_to_ns(latency.header.stamp) == stamp_to_ns(message.header.stamp)
     ready.answer(ready.image())  # the step back from the future

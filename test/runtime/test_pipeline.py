@@ -498,20 +498,6 @@ def test_an_answer_that_cannot_be_published_at_all_is_counted_and_the_next_image
     assert [record.superseded for record in bench.records] == [1]
 
 
-def test_one_worker_serves_the_task_whose_deadline_is_earliest(bench):
-    order, pipelines = [], []
-    for budget_ms in (9000.0, 5000.0):
-        bench.budget_ms = budget_ms
-        pipelines.append(bench.build(network=Network()))
-        pipelines[-1].arrive(arrive())
-    while len(order) < 2:
-        task, frame = bench.mailbox.take(0)
-        order.append(pipelines.index(task))
-        task.process(frame)
-    assert order == [1, 0]
-    assert [record.outcome for record in bench.records] == [Outcome.DETECTED] * 2
-
-
 def test_while_one_task_hangs_the_images_of_another_are_answered_in_time(bench):
     hanging, other = bench.build(), bench.build(network=Network())
     bench.budget_ms, bench.network.gate = 100.0, threading.Event()

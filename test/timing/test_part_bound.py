@@ -65,20 +65,6 @@ def test_an_aborted_frame_counts_where_late_or_beyond_its_bound(would_take_ms, i
     assert len(bound.recent.state()['log_ratios']) == (would_take_ms == 90)
 
 
-@pytest.mark.parametrize('part', ['execution', 'interruption', 'learns'])
-def test_each_part_can_be_switched_off(part):
-    bound = interrupted(part_bound(**{part: False}))
-    limit, interruption_ms, q = (
-        math.exp(bound.recent.log_limit),
-        bound.recent.interruption_ms,
-        bound.integral.factor,
-    )
-    limit = math.exp(START.log_limit) if part == 'execution' else limit
-    interruption_ms = 0.0 if part == 'interruption' else interruption_ms
-    q = 1.0 if part == 'learns' else q
-    assert bound.bound_ms(10.0) == pytest.approx((10.0 * limit + interruption_ms) * q)
-
-
 @pytest.mark.parametrize('wrong_ms', [math.nan, -1.0, 0.0, math.inf])
 def test_what_is_no_time_is_refused_and_nothing_is_learnt(wrong_ms):
     bound = interrupted(part_bound())
