@@ -24,9 +24,8 @@ class Code:
 def test_weights_are_found_within_a_checkpoint(tmp_path, where):
     torch.save(WEIGHTS if where is None else {'epoch': 3, where: WEIGHTS}, tmp_path / 'weights.pth')
     found = read_state_dict(tmp_path / 'weights.pth')
-    assert found.keys() == WEIGHTS.keys() and torch.equal(
-        found['layer.weight'], WEIGHTS['layer.weight']
-    )
+    assert found.keys() == WEIGHTS.keys()
+    assert torch.equal(found['layer.weight'], WEIGHTS['layer.weight'])
 
 
 def pickled(content) -> bytes:
