@@ -40,20 +40,19 @@ from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
 from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
+from deadline_perception.extras.training.calibration_fit import fit_calibration
 from deadline_perception.networks.look_fusion import (
     FEATURES,
     LookFusion,
     box_features,
     overlaps_of_class,
+    unfitted,
 )
 from deadline_perception.networks.model_reference import (
     find_weights,
     load_network,
 )
-from deadline_perception.networks.multi_path.score_calibration import (
-    ScoreCalibration,
-    fit_calibration,
-)
+from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.passes import SUFFIX, PassesFile, merged
 from deadline_perception.networks.yolox.checkpoint import load_yolox
 
@@ -266,7 +265,7 @@ def with_scores(seen: Found, calibration: ScoreCalibration) -> Found:
 
 
 def pair(
-    images: Images, seen: Found, first: str, fine: str, fusion: LookFusion | None
+    images: Images, seen: Found, first: str, fine: str, fusion: LookFusion
 ) -> list[Detections]:
     """A first look, and a closer one after it."""
     return [
@@ -284,8 +283,9 @@ def frame_size(frame: Frame) -> tuple[int, int]:
 def with_pairs(images: Images, seen: Found, fusion: LookFusion) -> Found:
     """Every look alone, and each pair: of `street` twice, as it is without another network, and after a first look."""
     own = 'street 448x256'
+    as_they_are = LookFusion.from_record(unfitted(), CLASSES)
     pairs = {
-        f'{own}, then {fine}': pair(images, seen, own, fine, None)
+        f'{own}, then {fine}': pair(images, seen, own, fine, as_they_are)
         for fine in FINE_LOOKS
         if fine != own
     }

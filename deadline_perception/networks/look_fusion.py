@@ -2,7 +2,8 @@
 
 Networks that were trained apart give scores that do not compare: one sees near objects better, the other far ones. So
 each box gets a new score from its own, its size, the score of the box of the other look that covers the same object,
-and what the image as a whole shows, such as the mean size of its objects. Measured and fitted: benchmarks/first_pass.py.
+and what the image as a whole shows, such as the mean size of its objects. The box of an object that both found is a
+mean of theirs, nearer to the first look's the larger the object is. Measured and fitted: benchmarks/first_pass.py.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from deadline_perception.core.detections import Detections, box_sizes, pairwise_
 
 FEATURES = 15  # of a box, see `_features`
 MATCH = 0.5  # intersection over union of two boxes of one object
-SIDE = (
-    0.2  # size of an object from which the first look's box of it stays, below it the closer look's
-)
+SIDE = 0.1  # size of an object whose box lies halfway between those of the looks
+_STEEPNESS = 2.0  # with which larger ones go over to the first look's box, in the logarithm of size
 _REFERENCE_SIZE, _LEAST_SIZE = 0.1, 1e-3
 _LEAST_SCORE = 1e-4
 _CERTAIN = 0.25  # score from which a box tells what the image shows
@@ -74,8 +74,8 @@ class LookFusion:
 
     def fused(
         self, coarse: Detections, fine: Detections, image_size: tuple[int, int]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """New scores of both looks' boxes, 0 for the box of a pair that goes: float64 `[coarse]` and `[fine]`.
+    ) -> Detections:
+        """Boxes of both looks with scores that compare; what both found has one box, between theirs.
 
         Args:
             coarse, fine: what the looks found; labels index the same classes.
@@ -86,11 +86,18 @@ class LookFusion:
         coarse_scores = _logistic((of_coarse * self.coarse[coarse.labels]).sum(axis=1))
         fine_scores = _logistic((of_fine * self.fine[fine.labels]).sum(axis=1))
         first, second = _pairs(overlap)
-        best = np.maximum(coarse_scores[first], fine_scores[second])
-        is_small = box_sizes(fine.boxes_xyxy_px[second], image_size) < SIDE
-        coarse_scores[first] = np.where(is_small, 0.0, best)
-        fine_scores[second] = np.where(is_small, best, 0.0)
-        return coarse_scores, fine_scores
+        fine_boxes = fine.boxes_xyxy_px.copy()
+        sizes = _log_sizes(fine, image_size)[second, None] - np.log(SIDE / _REFERENCE_SIZE)
+        share = _logistic(_STEEPNESS * sizes)
+        fine_boxes[second] += share * (coarse.boxes_xyxy_px[first] - fine_boxes[second])
+        fine_scores[second] = np.maximum(coarse_scores[first], fine_scores[second])
+        is_alone = np.ones(len(coarse), bool)
+        is_alone[first] = False
+        return Detections(
+            np.concatenate([coarse.boxes_xyxy_px[is_alone], fine_boxes]),
+            np.concatenate([coarse_scores[is_alone], fine_scores]),
+            np.concatenate([coarse.labels[is_alone], fine.labels]),
+        )
 
 
 def box_features(

@@ -39,9 +39,7 @@ COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
 NONE, RUN = 'none', 'run'
 SUFFIX = '.passes.json'  # of the file beside weights that declares their passes
 FORMAT = 2
-SAME_OBJECT_IOU = (
-    0.6  # boxes of one class that overlap more are one object, of which the most certain stays
-)
+SAME_OBJECT_IOU = 0.5  # boxes of one class that overlap more are one object: the most certain stays
 
 
 class PassesError(DeadlinePerceptionError):
@@ -64,22 +62,20 @@ def merged(
     """
     if not len(coarse) and not len(fine):
         return fine
-    boxes = np.concatenate([coarse.boxes_xyxy_px, fine.boxes_xyxy_px])
-    labels = np.concatenate([coarse.labels, fine.labels])
-    scores = np.concatenate(fusion.fused(coarse, fine, image_size))
-    corners_and_sides = boxes.copy()
-    corners_and_sides[:, 2:] -= boxes[:, :2]
+    both = fusion.fused(coarse, fine, image_size)
+    corners_and_sides = both.boxes_xyxy_px.copy()
+    corners_and_sides[:, 2:] -= corners_and_sides[:, :2]
     # Arrays are taken, though OpenCV's types name sequences.
     found = cv2.dnn.NMSBoxesBatched(
         corners_and_sides.astype(np.float64),  # type: ignore[arg-type]
-        scores.astype(np.float32),  # type: ignore[arg-type]
-        labels.astype(np.int32),  # type: ignore[arg-type]
+        both.scores.astype(np.float32),  # type: ignore[arg-type]
+        both.labels.astype(np.int32),  # type: ignore[arg-type]
         0.0,
         SAME_OBJECT_IOU,
     )
     kept = np.asarray(found, np.intp).reshape(-1)
-    kept = kept[np.argsort(-scores[kept], kind='stable')]
-    return Detections(boxes[kept], scores[kept], labels[kept])
+    kept = kept[np.argsort(-both.scores[kept], kind='stable')]
+    return Detections(both.boxes_xyxy_px[kept], both.scores[kept], both.labels[kept])
 
 
 @dataclass(frozen=True)

@@ -31,21 +31,22 @@ def fusion(**coefficients: float) -> LookFusion:
 def test_scores_stay_where_the_coefficients_say_so():
     coarse = Detections([[0, 0, 20, 10], [100, 50, 150, 90]], [0.9, 0.4], [0, 1])
     fine = Detections([[50, 50, 60, 60]], [0.7], [0])
-    scores = fusion().fused(coarse, fine, SIZE)
-    assert scores[0] == pytest.approx([0.9, 0.4], abs=1e-6)
-    assert scores[1] == pytest.approx([0.7], abs=1e-6)
+    both = fusion().fused(coarse, fine, SIZE)
+    assert both.scores == pytest.approx([0.9, 0.4, 0.7], abs=1e-6)
+    assert both.labels.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize(
-    ('side', 'kept'), [(10.0, 'fine'), (80.0, 'coarse')], ids=['small', 'large']
+    ('side', 'share'), [(1.0, 0.0), (14.1, 0.5), (100.0, 1.0)], ids=['small', 'middle', 'large']
 )
-def test_of_a_pair_the_look_that_sees_its_size_better_keeps_the_box(side, kept):
+def test_the_box_of_a_pair_goes_over_to_the_first_look_with_the_size_of_the_object(side, share):
     coarse = Detections([[0, 0, side, side]], [0.6], [0])
     fine = Detections([[0, 0, side, side * 0.9]], [0.8], [0])
     found = merged(coarse, fine, SIZE, fusion())
     assert len(found) == 1 and found.scores == pytest.approx([0.8], abs=1e-6)
-    expected = {'coarse': coarse, 'fine': fine}[kept]
-    assert found.boxes_xyxy_px.tolist() == expected.boxes_xyxy_px.tolist()
+    assert found.boxes_xyxy_px[0, :3].tolist() == pytest.approx([0.0, 0.0, side], rel=1e-6)
+    between = (found.boxes_xyxy_px[0, 3] / side - 0.9) / 0.1
+    assert between == pytest.approx(share, abs=0.05)
 
 
 def test_boxes_of_other_classes_are_no_pair():
@@ -57,10 +58,10 @@ def test_boxes_of_other_classes_are_no_pair():
 def test_what_the_other_look_saw_raises_a_score_as_its_coefficient_says():
     coarse = Detections([[0, 0, 80, 80]], [0.6], [0])
     fine = Detections([[0, 0, 80, 80]], [0.8], [0])
-    (seen,), _ = fusion(coarse7=2.0).fused(coarse, fine, SIZE)
-    assert seen == pytest.approx(1.0 / (1.0 + np.exp(-(np.log(0.6 / 0.4) + 2.0))), abs=1e-6)
-    (alone,), _ = fusion(coarse7=2.0).fused(coarse, NONE, SIZE)
-    assert alone == pytest.approx(0.6, abs=1e-6)
+    seen = fusion(coarse7=2.0).fused(coarse, fine, SIZE).scores
+    assert seen == pytest.approx([1.0 / (1.0 + np.exp(-(np.log(0.6 / 0.4) + 2.0)))], abs=1e-6)
+    alone = fusion(coarse7=2.0).fused(coarse, NONE, SIZE).scores
+    assert alone == pytest.approx([0.6], abs=1e-6)
 
 
 def test_features_are_those_of_the_box_then_of_what_the_image_shows():
