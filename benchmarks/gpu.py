@@ -37,8 +37,8 @@ CUDA_TESTS = (
     'test/extras/training',
     'research/multi_path/test_layer_visits.py',
     'research/layer_latency/test_layer_sweep.py',
-    'test/timing/contention/test_unit.py',
-    'test/timing/contention/test_load.py',
+    'test/extras/contention/test_unit.py',
+    'test/extras/contention/test_load.py',
     'test/tools/test_profile.py',
 )
 
