@@ -121,9 +121,13 @@ def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
 
 
 def match_objects(
-    first: Detections, second: Detections, min_iou: float
+    first: Detections, second: Detections, min_iou: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs objects of equal label, each at most once, so that the overlaps of all pairs together are largest.
+    """Pairs objects of equal label, each at most once: those that overlap most first.
+
+    Args:
+        first, second: objects.
+        min_iou: least overlap of a pair, of all or float `[len(first), 1]`.
 
     Returns:
         Indices into `first` and into `second`, int `[P]` each, of the pairs whose overlap is at least `min_iou` and
@@ -131,12 +135,14 @@ def match_objects(
     """
     overlap = pairwise_iou(first.boxes_xyxy_px, second.boxes_xyxy_px)
     overlap[(first.labels[:, None] != second.labels[None]) | (overlap < min_iou)] = 0.0
-    # Slow to load, which the nodes that have no tracks need not pay; the detector has it from loading its times.
-    from scipy.optimize import linear_sum_assignment
-
-    rows, columns = linear_sum_assignment(overlap, maximize=True)
-    kept = overlap[rows, columns] > 0
-    return rows[kept], columns[kept]
+    pairs: dict[int, int] = {}
+    most_first = np.argsort(-overlap, axis=None, kind='stable')[: np.count_nonzero(overlap)]
+    for place in most_first.tolist():
+        one, other = divmod(place, len(second))
+        if one not in pairs and other not in pairs.values():
+            pairs[one] = other
+    found = np.array(sorted(pairs.items()), np.intp).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
 
 
 def box_sizes(boxes_xyxy_px: np.ndarray, image_size: tuple[int, int]) -> np.ndarray:

@@ -22,7 +22,9 @@ _AGILITY_GAIN, _MOST_CHANGE, _MOST_INNOVATION, _AGILITY_LIMITS = 0.2, 4.0, 9.0, 
 # score of an object that is only predicted halves. Measured: benchmarks/tracks.py of commit 7f184f1, best of some.
 _MEASUREMENT_NOISE, _ACCELERATION_NOISE, _VELOCITY_NOISE, _SCORE_HALF_LIFE_S = 0.05, 1.25, 4.0, 0.15
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
-_MIN_IOU = 0.02  # with its predicted place, from which a detection is the same object
+# Of an object seen once, whose velocity is a guess, and of others: deviations of its place that it is widened by, on both
+# sides together, and overlap with that from which a detection is the same object. Measured: benchmarks/tracking.py
+_ROOM, _MIN_IOU = (2.0, 1.0), (0.02, 0.1)
 MAX_AGE_S = 1.0  # an object that no result shows for longer is forgotten; all are when there is none for longer
 
 
@@ -94,13 +96,15 @@ class Tracks:
         """
         count, passed_s = len(detections), self._passed_s(stamp_s) or 0.0
         state, variance = self._moved(passed_s)
-        # Widened by one deviation of its place (buffered IoU, Yang et al. 2023, by a share of the box): small, fast
-        # objects leave their boxes between two results.
-        room = np.maximum(state[0, :, 2:], 0.0) + 2.0 * np.sqrt(variance[0, :, :2])  # on both sides
+        # Widened (buffered IoU, Yang et al. 2023, by a share of the box): small, fast objects leave their boxes between
+        # two results.
+        is_guess = (self._times_seen < 2)[:, None]
+        room = np.maximum(state[0, :, 2:], 0.0)
+        room += np.where(is_guess, *_ROOM) * np.sqrt(variance[0, :, :2])
         expected = Detections(
             _corners(np.hstack([state[0, :, :2], room])), self._scores, self._labels
         )
-        old, new = match_objects(expected, detections, _MIN_IOU)
+        old, new = match_objects(expected, detections, np.where(is_guess, *_MIN_IOU))
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
         deviation = np.tile(np.maximum(measured[:, 2:], 1.0), 2)  # one size
         born_state = np.stack([measured, np.zeros_like(measured)])

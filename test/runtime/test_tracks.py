@@ -28,16 +28,17 @@ def test_iou_computed_by_hand():
     assert pairwise_iou(np.zeros((0, 4)), boxes).shape == (0, 3)
 
 
-def test_pairs_have_the_largest_overlap_together_and_never_cross_labels():
+def test_pairs_that_overlap_most_come_first_and_never_cross_labels():
     first = objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0), (0, 0, 10, 10, 0.7, 1))
     second = objects((3, 0, 13, 10, 0.9, 0), (0, 0, 10, 10, 0.6, 2))
     assert [pair.tolist() for pair in match_objects(first, second, 0.3)] == [[1], [0]]
-    # The nearest pair first would leave the second object alone: 9/11 + 0 against 7/13 + 7/13.
+    # What the nearest pair leaves: 9/11, and 3/17 for the other two.
     first, second = (
         objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0)),
         objects((3, 0, 13, 10, 0.9, 0), (7, 0, 17, 10, 0.8, 0)),
     )
-    assert [pair.tolist() for pair in match_objects(first, second, 0.02)] == [[0, 1], [0, 1]]
+    assert [pair.tolist() for pair in match_objects(first, second, 0.02)] == [[0, 1], [1, 0]]
+    assert [pair.tolist() for pair in match_objects(first, second, 0.2)] == [[1], [0]]
     assert [len(pair) for pair in match_objects(first, Detections.none(), 0.3)] == [0, 0]
     assert [len(pair) for pair in match_objects(first, second, 0.9)] == [0, 0]
 
