@@ -73,7 +73,9 @@ class CalibrationKeeper:
         calibration: Callable[[], tuple[CalibrationFile, PartBound] | None],
         failed: Callable[[str], None],
     ) -> None:
-        self._calibration, self._failed, self._frames = calibration, failed, 0
+        self._calibration = calibration
+        self._failed = failed
+        self._frames = 0
         self._thread = Executor('calibration')
 
     def end_frame(self) -> None:

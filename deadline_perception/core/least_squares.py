@@ -16,8 +16,10 @@ def non_negative_least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarr
         rows: float64 `[N, columns]`; columns that are free together are independent.
         target: float64 `[N]`.
     """
-    gram, aim = rows.T @ rows, rows.T @ target
-    found, free = np.zeros(len(aim)), np.zeros(len(aim), bool)
+    gram = rows.T @ rows
+    aim = rows.T @ target
+    found = np.zeros(len(aim))
+    free = np.zeros(len(aim), bool)
     least = _TOLERANCE * np.abs(aim).max(initial=0.0)
     for _ in range(3 * len(aim)):
         slopes = np.where(free, 0.0, aim - gram @ found)

@@ -79,7 +79,9 @@ class DetectionStream(FrameClient):
         on_answer: Callable[[Answer], None] = lambda answer: None,
         on_late_record: Callable[[JobRecord], None] = lambda record: None,
     ) -> None:
-        self._task, self._on_answer, self._on_late_record = task, on_answer, on_late_record
+        self._task = task
+        self._on_answer = on_answer
+        self._on_late_record = on_late_record
         self._tracker = SlowdownTracker()
         self._result = threading.local()  # of the image that this thread is publishing
         self._one_at_a_time = threading.Lock()

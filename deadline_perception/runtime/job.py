@@ -293,7 +293,8 @@ class Job:
         evidence_age_ms = (
             math.nan if self.evidence_s is None else 1000.0 * (self.motion_s - self.evidence_s)
         )
-        times, plan = self.times, self.plan
+        times = self.times
+        plan = self.plan
         wcet_ms = math.nan if times is None or plan is None else times.worst_ms(plan.path)
         return JobRecord(
             message=self.message,

@@ -412,7 +412,8 @@ def _kept_paths(
 
 def prepared_paths(network: Network) -> Sequence[ExecutionPath] | None:
     """The paths whose segments the engine was prepared for; None: all."""
-    space, keys = network.path_space, network.engine.keys
+    space = network.path_space
+    keys = network.engine.keys
     return (
         None if keys is None or keys.issuperset(space.carriers()) else paths_of(space, keys) or None
     )

@@ -165,7 +165,8 @@ class TimedInference:
     ) -> tuple[Choice, float]:
         """The path to start on, and when the image comes before which it is expected to end; inf without any."""
         next_images = next_images or NextImages(math.inf, math.inf)
-        factor, calibration_factor = times.factor, times.factor / times.slowdown
+        factor = times.factor
+        calibration_factor = times.factor / times.slowdown
         image_ms = next_images.first_ms
         for _ in range(_MOST_IMAGES):
             # Of the bound only the calibration factor lies above the expected time.
@@ -218,8 +219,11 @@ class InferenceRun:
         may_abort: bool,
         planned_ms: float,
     ) -> None:
-        self._inference, self._image, self._job = inference, image_bgr, job
-        self._times, self._plan = times, plan
+        self._inference = inference
+        self._image = image_bgr
+        self._job = job
+        self._times = times
+        self._plan = plan
         self._due_ms = due_ms
         self._until_ms = until_ms
         self._may_abort = may_abort and (plan.feasible or not job.is_alone)
@@ -234,7 +238,9 @@ class InferenceRun:
     def until_answer(self) -> None:
         """Runs segments until the frame has ended, its image was answered by somebody else, or it cannot be in time
         any more; the job says why."""
-        job, plan, least = self._job, self._plan, self._least
+        job = self._job
+        plan = self._plan
+        least = self._least
         left_ms = self._due_ms - self._planned_ms
         if job.attempts:
             return
@@ -268,7 +274,9 @@ class InferenceRun:
             until_ms: says until when the network is not needed for anything better.
             abandoned: says why the rest of a path is not to be run any more; empty while its result is worth something.
         """
-        job, inference, run = self._job, self._inference, self._run
+        job = self._job
+        inference = self._inference
+        run = self._run
         if run is None:
             left_ms = until_ms() - inference.clock_ms()
             factor = self._times.factor
@@ -330,7 +338,9 @@ class InferenceRun:
         Returns:
             The choice, the time that was left in ms, and when it was decided.
         """
-        job, times, segment = self._job, self._times, run.segment
+        job = self._job
+        times = self._times
+        segment = run.segment
         rest_ms = times.forecast.forecast_ms(run.path, segment)
         progress = times.progress(self._path_ms - rest_ms, job.network_ms)
         factor = times.factor_from(segment, progress)
@@ -374,7 +384,9 @@ class InferenceRun:
 
     def _advance(self, run: SegmentRun, at_ms: float) -> float:
         """Runs the next segment; returns when it ended."""
-        job, number, space = self._job, run.segment, self._inference.path_space
+        job = self._job
+        number = run.segment
+        space = self._inference.path_space
         segment = self._segments[number]
         job.running = number, segment.phase, at_ms
         took_ms = run.run_segment(at_ms)
@@ -391,7 +403,8 @@ class InferenceRun:
     def _end(self, run: SegmentRun) -> None:
         """Takes the result of a run whose segments are done."""
         job = self._job
-        phase, begun_ms = self._segments[-1].phase, self._inference.clock_ms()
+        phase = self._segments[-1].phase
+        begun_ms = self._inference.clock_ms()
         job.running = self._count, phase, begun_ms
         result = self._kept(run.result())
         job.leave(phase, self._inference.clock_ms() - begun_ms)

@@ -24,7 +24,8 @@ _MEASUREMENT_NOISE, _ACCELERATION_NOISE, _VELOCITY_NOISE, _SCORE_HALF_LIFE_S = 0
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 # Of an object seen once, whose velocity is a guess, and of others: deviations of its place that it is widened by, on both
 # sides together, and overlap with that from which a detection is the same object. Measured: benchmarks/tracking.py
-_ROOM, _MIN_IOU = (2.0, 1.0), (0.02, 0.1)
+_ROOM = 2.0, 1.0
+_MIN_IOU = 0.02, 0.1
 MAX_AGE_S = 1.0  # an object that no result shows for longer is forgotten; all are when there is none for longer
 
 
@@ -116,7 +117,8 @@ class Tracks:
             ]
         )
         # What was there before, corrected, takes the place of what would be born.
-        prior, noise = variance[:, old], born_variance[0, new]
+        prior = variance[:, old]
+        noise = born_variance[0, new]
         gains = prior[:2] / (prior[0] + noise)
         innovation = measured[new] - state[0, old]
         self._adapt(innovation**2 / (prior[0] + noise), self._times_seen[old])
