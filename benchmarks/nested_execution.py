@@ -44,7 +44,6 @@ from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import Job, JobRecord, Outcome
 from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.system.priority import MODES, ThreadPriority
-from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.ensure_profile import ensure_profile
 

@@ -22,7 +22,6 @@ from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.evaluation.path_accuracy import readable_frames
-from deadline_perception.extras.evaluation.workers import Workers, joined_workers, own_gpu
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drives
 from deadline_perception.extras.training.kept_apart import (
     LEAST_IMAGES,

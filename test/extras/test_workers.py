@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-<<<<<<<< HEAD:test/extras/test_workers.py
 from deadline_perception.extras.workers import Workers, own_gpu
-========
-from deadline_perception.extras.evaluation.workers import Workers, own_gpu
->>>>>>>> 3077764e (Tracks hold on to less room and want more overlap once they know how fast an object is; nearest pairs first):test/extras/evaluation/test_workers.py
 
 
 def test_workers_share_every_item_once():
