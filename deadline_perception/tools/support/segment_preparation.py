@@ -43,8 +43,6 @@ _IMAGES, _KEYS, _DONE, _MADE = 'images.npy', 'keys.json', 'done', f'made{MODELS_
 
 Progress = Callable[[int], None]  # gets how many segments are done
 
-Progress = Callable[[int], None]  # gets how many segments are done
-
 
 class PreparationFailed(DeadlinePerceptionError):
     """The segments could not be prepared."""
