@@ -1,11 +1,16 @@
-"""System calls that fail by turn: every call of every write path, once with each error, and a disk that stays full.
+"""System calls and allocations that fail by turn, on every write path.
 
-    python benchmarks/failing_calls.py [--quick] [--only NAME ...]
+    python benchmarks/failing_calls.py [--quick] [--only NAME ...] [--allocations 1000]
 
 A preloaded library (`parts/failing_calls.c`, compiled here) counts the calls on files of a folder in which a file is
-written, and lets one of them fail. Whatever fails, each file is the one before or the new one, whole; nothing else is
-left; and who wrote it is told in one line, unless all is as if nothing had failed. Ends with status 1 where that is not
-so. Writes results/failing_calls.json.
+written, and lets one of them fail: each once with each error, and with a disk that stays full. It counts allocations of
+memory as well, those of Python's objects and of libraries, and lets one of them fail, each in a forked process; where
+there are more than `--allocations`, so many of them, evenly spaced.
+
+Whatever fails, each file is the one before or the new one, whole; nothing else is left; and who wrote it is told in one
+line, or by a MemoryError, unless all is as if nothing had failed. Where an interpreter or a library aborts for want of
+memory, which no program of theirs can prevent, files are whole all the same; these are counted apart, by place. Ends with
+status 1 where that is not so. Writes results/failing_calls.json.
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ import ctypes
 import errno
 import io
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,9 +29,11 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from parts.failing_allocations import HANG, End, FailingAllocations, spaced
 from parts.harness import Run, run_script, show
 from parts.write_paths import WritePath, write_paths
 
@@ -32,7 +41,11 @@ from deadline_perception.tools.command_line import exit_status
 
 ERRORS = ('ENOSPC', 'EIO', 'EDQUOT', 'ENOLCK', 'EMFILE', 'ENOMEM')
 _LIBRARY = 'FAILING_CALLS_LIBRARY'
-_QUICK_PATHS, _QUICK_ERRORS = 10, ('EIO',)
+_QUICK_PATHS, _QUICK_ERRORS, _QUICK_ALLOCATIONS = 10, ('EIO',), 20
+_DRAWN = (
+    '.png',
+    '.mp4',
+)  # a library passes over what it has no memory for: these only have to be readable
 Files = dict[str, bytes | None]  # content by name, None of a folder
 
 
@@ -109,27 +122,28 @@ def problem(
     return ''
 
 
+def fresh(path: WritePath, place: Path) -> Files:
+    """The folder as it is before something is written."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    path.prepare(place)
+    return files_of(place)
+
+
 def try_path(
     path: WritePath, calls: FailingCalls, errors: tuple[str, ...]
 ) -> Iterator[tuple[str, str, str]]:
     """Error, call, and what is wrong, for each call of a path with each error."""
     with tempfile.TemporaryDirectory() as root:
         place = Path(root) / 'place'
-
-        def fresh() -> Files:
-            subprocess.run(['rm', '-rf', place], check=True)
-            place.mkdir()
-            path.prepare(place)
-            return files_of(place)
-
-        fresh()
+        fresh(path, place)
         path.act(place)  # what is loaded or remembered once
-        before = fresh()
+        before = fresh(path, place)
         names = calls.during(lambda: path.act(place), place)
         after = files_of(place)
         for error, stays in [*((name, False) for name in errors), ('ENOSPC', True)]:
             for number, name in enumerate(names):
-                before, ends = fresh(), []
+                before, ends = fresh(path, place), []
                 calls.during(
                     lambda: ends.append(status_and_words(lambda: path.act(place))),
                     place,
@@ -142,6 +156,72 @@ def try_path(
                     status, words = status_and_words(lambda: path.reads(place))
                     wrong = f'cannot be read afterwards: {words}' if status else ''
                 yield f'{error}{" from then on" if stays else ""}', f'{number} {name}', wrong
+
+
+@dataclass
+class Tried:
+    """What came of the allocations of a path that failed.
+
+    Attributes:
+        count: how many the path makes.
+        ends: what failed, and what is wrong, for each that was tried.
+        aborts: those that ended the process, by place.
+        misnamed: those that were no MemoryError, but an error of this class of CPython's or a library's.
+    """
+
+    count: int
+    ends: list[tuple[str, str, str]] = field(default_factory=list)
+    aborts: Counter = field(default_factory=Counter)
+    misnamed: Counter = field(default_factory=Counter)
+
+
+def try_allocations(path: WritePath, allocations: FailingAllocations, most: int) -> Tried:
+    """Lets each allocation of a path fail, or so many of them."""
+    with tempfile.TemporaryDirectory() as root:
+        place = Path(root) / 'place'
+
+        def act() -> None:
+            path.act(place)
+
+        for _ in range(2):  # what is loaded or remembered
+            fresh(path, place)
+            act()
+        after = files_of(place)
+        fresh(path, place)
+        tried = Tried(allocations.count(act))
+        for number in spaced(tried.count, most):
+            before = fresh(path, place)
+            end = allocations.during(act, number)
+            found = files_of(place)
+            for name in found.keys() & after.keys():
+                if name.endswith(_DRAWN) and found[name] != before.get(name):
+                    found[name] = after[name]
+            if end.misnamed:
+                tried.misnamed[end.misnamed] += 1
+            if end.signal not in ('', HANG) or end.signal and 'threading.py' in end.words:
+                tried.aborts[f'{end.signal}: {place_of_abort(end)}'] += 1
+                found = {name: content for name, content in found.items() if not is_partial(name)}
+                end = End(1, 'act: aborted\n')
+            wrong = problem(path, end.status, end.words, before, after, found)
+            if not wrong:
+                status, words = status_and_words(lambda: path.reads(place))
+                wrong = f'cannot be read afterwards: {words}' if status else ''
+            tried.ends.append(('no memory', f'allocation {number} of {tried.count}', wrong))
+    return tried
+
+
+def is_partial(name: str) -> bool:
+    """Whether a file is one that a killed process may leave, which the next one removes."""
+    return name.rpartition('/')[2].startswith('.')
+
+
+def place_of_abort(end: End) -> str:
+    """Where a process aborted: what it said last, and the innermost line of Python."""
+    lines = [line.strip() for line in end.words.splitlines() if line.strip()]
+    said = next((line for line in lines if 'File ' not in line), 'nothing said')
+    found = re.search(r'File "(?:.*/)?([^"/]+)", line \d+ in (\S+)', end.words)
+    where = f'{found[1]} {found[2]}' if found else 'no Python'
+    return where if end.signal == HANG else f'{said}, in {where}'
 
 
 def compiled(folder: Path) -> Path:
@@ -165,28 +245,50 @@ def main(run: Run) -> int:
         with tempfile.TemporaryDirectory() as folder:
             library = str(compiled(Path(folder)))
             environment = {**os.environ, 'LD_PRELOAD': library, _LIBRARY: library}
+            # All allocations are seen, and no thread of PyTorch's is missing in a forked process.
+            environment |= {'PYTHONMALLOC': 'malloc', 'OMP_NUM_THREADS': '1'}
             return subprocess.run([sys.executable, *sys.argv], env=environment).returncode
     calls, rows, bad = FailingCalls(os.environ[_LIBRARY]), [], []
+    allocations = FailingAllocations(os.environ[_LIBRARY], status_and_words)
+    most, aborted = (_QUICK_ALLOCATIONS if run.quick else run.args.allocations), Counter()
+    misnamed: Counter = Counter()
     paths = [path for path in write_paths() if not run.args.only or path.name in run.args.only]
     for path in paths[:_QUICK_PATHS] if run.quick and not run.args.only else paths:
         errors = _QUICK_ERRORS if run.quick else ERRORS
         ends = list(try_path(path, calls, errors))
-        wrong = [(path.name, *end) for end in ends if end[2]]
+        failed = try_allocations(path, allocations, most)
+        wrong = [(path.name, *end) for end in [*ends, *failed.ends] if end[2]]
+        aborted, misnamed = aborted + failed.aborts, misnamed + failed.misnamed
         kinds = Counter(call.split()[1] for error, call, _ in ends if error == errors[0])
         rows.append({'path': path.name, 'calls': kinds.total(), 'tried': len(ends)})
-        rows[-1] |= {'wrong': len(wrong), 'kinds': dict(kinds)}
+        rows[-1] |= {'allocations': failed.count, 'allocations_tried': len(failed.ends)}
+        rows[-1] |= {'wrong': len(wrong), 'kinds': dict(kinds), 'aborts': failed.aborts.total()}
         bad += wrong
         for end in wrong[:20]:
             print(*end, sep=': ', flush=True)
     show(
         'failing calls',
-        ('written', 'calls', 'failed in turn', 'wrong'),
-        [(row['path'], row['calls'], row['tried'], row['wrong']) for row in rows],
+        ('written', 'calls', 'failed in turn', 'allocations', 'failed in turn', 'aborts', 'wrong'),
+        [
+            (
+                *(row['path'], row['calls'], row['tried'], row['allocations']),
+                *(row['allocations_tried'], row['aborts'], row['wrong']),
+            )
+            for row in rows
+        ],
     )
-    tried = sum(row['tried'] for row in rows)
-    print(f'{tried - len(bad)} of {tried} failing calls left all whole')
+    tried, tried_allocations = (
+        sum(row[name] for row in rows) for name in ('tried', 'allocations_tried')
+    )
+    print(
+        f'{tried} failing calls, {tried_allocations} failing allocations: after {len(bad)} of them not all '
+        f'is whole; {aborted.total()} ended the process'
+    )
     run.write(
         tried=tried,
+        allocations_tried=tried_allocations,
+        aborts=dict(aborted.most_common()),
+        misnamed=dict(misnamed.most_common()),
         wrong=len(bad),
         errors=list(ERRORS),
         paths=rows,
@@ -198,6 +300,14 @@ def main(run: Run) -> int:
 if __name__ == '__main__':
     run_script(
         main,
-        {'--only': {'nargs': '+', 'default': [], 'metavar': 'NAME', 'help': 'what is written'}},
-        quick=f'{_QUICK_PATHS} paths with one error',
+        {
+            '--only': {'nargs': '+', 'default': [], 'metavar': 'NAME', 'help': 'what is written'},
+            '--allocations': {
+                'type': int,
+                'default': 1000,
+                'least': 1,
+                'help': 'that fail of each path, at most',
+            },
+        },
+        quick=f'{_QUICK_PATHS} paths with one error and {_QUICK_ALLOCATIONS} allocations',
     )

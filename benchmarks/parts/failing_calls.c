@@ -1,8 +1,12 @@
-/* A preloaded library that lets one system call on files below a folder fail, chosen by its number.
+/* A preloaded library that lets one system call on files below a folder, or one allocation of memory, fail, chosen by its
+ * number.
  *
  * `fail_calls` begins to count from 0 and says which call fails, and whether later writing calls fail as well; `end_calls`
  * ends it and returns how many there were; `call_name` tells what a number was. Calls of other files pass. Buffered
  * streams of C are seen at their own functions, since what libc writes for them passes no symbol.
+ *
+ * `fail_allocation` counts allocations of all threads from 0 and says which one fails; `end_allocations` ends it and returns
+ * how many there were. With PYTHONMALLOC=malloc they are those of Python's objects, too.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -44,6 +48,42 @@ int end_calls(void) {
 }
 
 const char *call_name(int number) { return number < MOST_CALLS ? names[number] : "?"; }
+
+static atomic_int allocating, allocations, failing_allocation = -1;
+
+void fail_allocation(int number) {
+    allocations = 0;
+    failing_allocation = number;
+    allocating = 1;
+}
+
+int end_allocations(void) {
+    allocating = 0;
+    return allocations;
+}
+
+static int has_memory(void) {
+    if (!allocating || atomic_fetch_add(&allocations, 1) != failing_allocation) return 1;
+    errno = ENOMEM;
+    return 0;
+}
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+
+void *malloc(size_t size) { return has_memory() ? __libc_malloc(size) : NULL; }
+void *calloc(size_t number, size_t size) { return has_memory() ? __libc_calloc(number, size) : NULL; }
+void *realloc(void *old, size_t size) { return has_memory() ? __libc_realloc(old, size) : NULL; }
+void *memalign(size_t at, size_t size) { return has_memory() ? __libc_memalign(at, size) : NULL; }
+void *aligned_alloc(size_t at, size_t size) { return memalign(at, size); }
+
+int posix_memalign(void **found, size_t at, size_t size) {
+    if (!has_memory()) return ENOMEM;
+    *found = __libc_memalign(at, size);
+    return *found ? 0 : ENOMEM;
+}
 
 static int below(const char *path) {
     return active && path && !strncmp(path, folder, folder_length);

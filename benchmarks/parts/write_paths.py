@@ -49,8 +49,8 @@ def write_paths() -> list[WritePath]:
         WritePath('set of models', _model_set('new'), _model_set('old')),
         WritePath('label log', _label_log, steps=('.jsonl',), reads=_read_label_log),
         WritePath('copies of labelled images', _label_copy(80), _label_copy(10)),
-        WritePath('annotated image', _picture, _old_picture),
-        WritePath('annotated video', _video),
+        WritePath('annotated image', _picture, _old_picture, reads=_read_video),
+        WritePath('annotated video', _video, reads=_read_video),
         WritePath('bag of one file', _bag('b.mcap')),
         WritePath('latency profile', _profile('2025-02-02'), _profile('2025-01-01')),
         WritePath('path qualities', _qualities(0.4), _qualities(0.3)),
@@ -58,7 +58,7 @@ def write_paths() -> list[WritePath]:
         WritePath('weights', _weights(1), _weights(0)),
         WritePath('training state', _training(2), _training(1)),
         WritePath('loss log', _losses(3), _losses(2), ('.jsonl',), _read_losses),
-        WritePath('curves of losses', _curves, _losses(2)),
+        WritePath('curves of losses', _curves, _losses(2), reads=_read_curves),
         WritePath('labels of images', _labels, _label_log),
         WritePath('prepared segments', _segments, steps=('segments.json',), reads=_read_segments),
         WritePath('prepared segments of another device', _segments_anew, _segments),
@@ -196,6 +196,13 @@ def _curves(folder: Path) -> None:
     draw_curves(folder / 'losses.jsonl', folder / 'losses.png')
 
 
+def _read_curves(folder: Path) -> None:
+    from deadline_perception.core.images.image_file import load_image
+
+    if (folder / 'losses.png').exists():
+        load_image(folder / 'losses.png')
+
+
 def _label_log(folder: Path) -> None:
     from deadline_perception.extras.training.label_log import LabelLog, SeenImage
 
@@ -295,19 +302,25 @@ def _picture(folder: Path) -> None:
     from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
     from deadline_perception.tools.detect import _Pictures
 
-    pictures = _Pictures(folder, ShownSource('a', 1, 10.0, _drive(1)))
-    pictures.add(ShownImage('a.png', 0, _IMAGE), _IMAGE)
-    pictures.close()
+    with _Pictures(folder, ShownSource('a', 1, 10.0, _drive(1))) as pictures:
+        pictures.add(ShownImage('a.png', 0, _IMAGE), _IMAGE)
 
 
 def _video(folder: Path) -> None:
     from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
     from deadline_perception.tools.detect import _Pictures
 
-    pictures = _Pictures(folder, ShownSource('a', None, 10.0))
-    for _ in range(3):
-        pictures.add(ShownImage('a', 1, _IMAGE), _IMAGE)
-    pictures.close()
+    with _Pictures(folder, ShownSource('a', None, 10.0)) as pictures:
+        for _ in range(3):
+            pictures.add(ShownImage('a', 1, _IMAGE), _IMAGE)
+
+
+def _read_video(folder: Path) -> None:
+    from deadline_perception.extras.data.video import read_video
+
+    for file in folder.glob('[!.]*.mp4'):
+        for frame in read_video(file).frames:
+            frame.load_bgr()
 
 
 @lru_cache(maxsize=2)

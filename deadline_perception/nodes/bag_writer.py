@@ -67,6 +67,8 @@ class BagWriter:
         self.dropped = 0
         self.written: dict[str, int] = {}
         self.failure = ''
+        self._is_closing = False
+        self._flushed_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name='bag writer', daemon=True)
         self._thread.start()
 
@@ -96,6 +98,7 @@ class BagWriter:
         Raises:
             RecordingFailed: something was not written; the message says what.
         """
+        self._is_closing = True
         self._queue.put(None)
         self._thread.join()
         if self.failure or self.dropped:
@@ -106,26 +109,30 @@ class BagWriter:
 
     def _run(self) -> None:
         self._attempt(partial(self._writer.start, 'ros2'))
-        flushed_s = time.monotonic()
-        while True:
+        while not (self._is_closing and self._queue.empty()):
             try:
-                entry = self._queue.get(
-                    timeout=max(0.0, flushed_s + FLUSH_PERIOD_S - time.monotonic())
-                )
-            except queue.Empty:
-                self._attempt(self._flush)
-                flushed_s = time.monotonic()
-                continue
-            if entry is None:
-                break
-            step, size = entry
-            self._attempt(step)
-            self._count(size)
+                self._take_next()
+            except Exception as error:  # such as no memory: who closes waits for this thread
+                self._fail(error)
         self._attempt(self._writer.finish)
         try:
             self._stream.close()
-        except OSError as error:
-            self.failure = self.failure or str(error)
+        except Exception as error:
+            self._fail(error)
+
+    def _take_next(self) -> None:
+        """Does what waits first, or flushes the file where nothing does for a while."""
+        wait_s = max(0.0, self._flushed_s + FLUSH_PERIOD_S - time.monotonic())
+        try:
+            entry = self._queue.get(timeout=wait_s)
+        except queue.Empty:
+            self._attempt(self._flush)
+            self._flushed_s = time.monotonic()
+            return
+        if entry is not None:
+            step, size = entry
+            self._attempt(step)
+            self._count(size)
 
     def _count(self, size: int) -> None:
         """Notes that a message of so many bytes, 0 for an announced topic, waits no longer."""
@@ -139,8 +146,11 @@ class BagWriter:
         if not self.failure:
             try:
                 step()
-            except (OSError, KeyError, ValueError) as error:
-                self.failure = str(error) or type(error).__name__
+            except Exception as error:  # the outermost frame of the thread that writes
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = self.failure or str(error) or type(error).__name__
 
     def _flush(self) -> None:
         self._writer.flush()

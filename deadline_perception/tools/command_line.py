@@ -168,7 +168,7 @@ def exit_status(name: str, run: Callable[[], int | None]) -> int:
     )
     try:
         return run() or 0
-    except (ValueError, OSError, DeadlinePerceptionError) as error:
+    except (ValueError, OSError, MemoryError, DeadlinePerceptionError) as error:
         print(f'{name}: {printable_lines(_words(error))}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -188,6 +188,9 @@ def _words(error: Exception) -> str:
             f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be '
             f'read, or written to'
         )
+    if isinstance(error, MemoryError):
+        needed = f' ({error})' if str(error) else ''
+        return f'there is not enough memory{needed}; end other programs, and run the command again'
     return str(error)
 
 

@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
     in_time = 0
     with open_detector(args) as detector:
         found = FoundObjects(detector.class_names)
-        pictures = _Pictures(args.out, source)
         with (
+            _Pictures(args.out, source) as pictures,
             stop.listening(),
             progress_bar(
                 'detecting', source.count, 'count', 'passed', shown=source.count != 1
@@ -95,7 +95,6 @@ def run(args: argparse.Namespace) -> int:
                 update(completed=found.images)
                 if stop():
                     break
-        pictures.close()
     found.write(args.out / 'detections.json', args.out / 'detections.csv')
     kinds = ', '.join(f'{count} {name}' for name, count in found.counts.most_common()) or 'nothing'
     images = f'{found.images} image{"" if found.images == 1 else "s"}'
@@ -168,7 +167,8 @@ def _name(image: ShownImage, out: Path) -> str:
 
 
 class _Pictures:
-    """Annotated images of a source: a JPEG each, or one video.
+    """Annotated images of a source: a JPEG each, or one video, which is in its place once the context is left without an
+    error; else nothing of it stays.
 
     Attributes:
         place: the video, the picture where there is one alone, else their folder.
@@ -218,24 +218,26 @@ class _Pictures:
         self._video.write(picture_bgr[: self._size[1], : self._size[0]])
         self._images += 1
 
-    def close(self) -> None:
-        """Ends the video, and puts it into its place.
+    def __enter__(self) -> _Pictures:
+        return self
 
-        Raises:
-            OSError: it was not written as a whole, as on a full disk, which OpenCV tells nobody; nothing of it stays.
-        """
-        from deadline_perception.core.opencv import cv2
-
-        if self._video is None:
-            return
-        self._video.release()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            written = cv2.VideoCapture(str(self._partial)).get(cv2.CAP_PROP_FRAME_COUNT)
-            if written != self._images:
-                raise OSError(
-                    f'{self.place} cannot be written: {self._images} images were to go into it, and it '
-                    f'has {written:.0f}; is there room on the disk?'
-                )
-            os.replace(self._partial, self.place)
+            if self._video is not None:
+                self._video.release()
+            if self._images and kind is None:
+                self._put_into_place()
         finally:
             self._partial.unlink(missing_ok=True)
+
+    def _put_into_place(self) -> None:
+        """Raises OSError where the video was not written as a whole, as on a full disk: OpenCV tells nobody."""
+        from deadline_perception.core.opencv import cv2
+
+        written = cv2.VideoCapture(str(self._partial)).get(cv2.CAP_PROP_FRAME_COUNT)
+        if written != self._images:
+            raise OSError(
+                f'{self.place} cannot be written: {self._images} images were to go into it, and it '
+                f'has {written:.0f}; is there room on the disk?'
+            )
+        os.replace(self._partial, self.place)

@@ -151,6 +151,7 @@ def test_bound_that_equals_the_time_left_fits(policies):
         for path, forecast_ms, quality in policy.starts():
             choice = policy.plan(forecast_ms * factor, factor)
             assert (choice.path, choice.quality, choice.feasible) == (path, quality, True)
+            assert choice.forecast_ms == remaining_of(policy, path, 0)
 
 
 def test_keeps_the_plan_unless_another_path_gains_enough(make_forecast, make_quality):

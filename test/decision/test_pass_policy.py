@@ -144,6 +144,12 @@ def test_an_infeasible_frame_runs_what_has_an_even_chance_or_the_shortest(policy
     assert not choice.feasible and choice.path == SPACE.parse('crun-alone')
 
 
+def test_an_infeasible_frame_runs_more_than_the_shortest_where_that_has_an_even_chance(policy):
+    wide = 6.0, 0.2  # bounds far above the forecasts, which most frames keep
+    assert policy.plan(29.0, *wide).path == SPACE.parse('crun-s0')
+    assert not policy.plan(29.0, *wide).feasible
+
+
 def test_a_bound_of_exactly_the_time_that_is_left_fits(policy):
     path, bound_ms = SPACE.parse('crun-s1'), 10.0 * FACTOR
     assert policy.redecide(path, 1, bound_ms, FACTOR, 5.0, LIKELY).feasible
@@ -325,6 +331,14 @@ def test_chances_are_those_of_the_frames_that_were_seen():
     assert left.chance(25.0) == pytest.approx(0.75, abs=0.01)
     assert left.chances(np.log([25.0, 5.0])) == pytest.approx([0.75, 1.0], abs=0.01)
     assert left.chances(np.log([1e-7]))[0] == 1.0  # a result that exists already
+
+
+def test_a_plan_goes_by_whole_frames_and_no_rest_of_them():
+    policy, times = followed([1.0, 1.01, 0.99] * 60)
+    for segment in range(1, len(SPACE.segments)):
+        for _ in range(200):
+            times.part(segment).observe(10.0, 30.0)
+    assert policy.plan(15.0 * 1.1, times.begin(1.0).factor).path == SPACE.parse('crun-s1')
 
 
 def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():

@@ -220,7 +220,7 @@ def test_shares_are_those_of_frames_and_rise_with_the_time():
     assert shares[0] == 0.0 and (np.diff(shares) >= 0.0).all() and 0.99 < shares[-1] < 1.0
 
 
-@pytest.mark.parametrize('count', [3, 60, 700])
+@pytest.mark.parametrize('count', [3, LEAST_RATIOS, 60, 700])
 def test_goes_on_where_its_state_was_taken(count):
     took_ms = noisy_ms(count, seed=12)
     for number in range(7, count, 20):

@@ -156,6 +156,21 @@ def test_what_was_skipped_after_a_decision_counts_for_the_rest_from_there(networ
     assert (learnt.rest() > 1.0) is exceeds
 
 
+@pytest.mark.parametrize('network_ms, exceeds', [(4.0, False), (9.0, True)])
+def test_what_was_skipped_of_an_aborted_rest_counts_as_if_it_had_been_run(network_ms, exceeds):
+    learnt = Learnt(forecast=SHORTER)
+    aborted = {'result': None, 'segment': 1, 'path': CLASSIFIER.smallest}
+    # Decided after 4 ms, when 6 more were expected; 5 of them were skipped, and the last one did not run.
+    learnt.take(ran(network_ms, decided_after_ms=4.0, **aborted))
+    assert (learnt.rest() > 1.04) is exceeds
+
+
+def test_a_model_that_is_told_nothing_of_publishing_keeps_a_millisecond_for_it():
+    assert TimeModel(CLASSIFIER, FORECAST, BoundCalibrator(0.01, 0.05, WIDTH)).reserve == (
+        FrameReserve(0.0, 1.0)
+    )
+
+
 def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_has_learnt(learnt):
     assert learnt.model.reserve == FrameReserve(0.0, 3.0)
     for decision_ms in (1.0, 2.0, 30.0):

@@ -43,6 +43,7 @@ def raiser(error: BaseException) -> Callable[[argparse.Namespace], int]:
     return fail
 
 
+MORE_MEMORY = 'end other programs, and run the command again'
 ALL = [
     *command_line.COMMANDS,
     *(f'{group} {name}' for group, (_, members) in command_line.GROUPS.items() for name in members),
@@ -101,6 +102,11 @@ HARMLESS = 'class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log ends with:\n  
             OSError(errno.ENOSPC, 'No space left on device', 'state.safetensors'),
             'state.safetensors cannot be written: no space left on device; free some, or name another place, and run the '
             'command again',
+        ),
+        (MemoryError(), f'there is not enough memory; {MORE_MEMORY}'),
+        (
+            MemoryError('Unable to allocate 9 GiB'),
+            f'there is not enough memory (Unable to allocate 9 GiB); {MORE_MEMORY}',
         ),
         # Nothing that a terminal would obey is printed.
         *((kind(FORGED), HARMLESS) for kind in (ValueError, OSError, DeadlinePerceptionError)),

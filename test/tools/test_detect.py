@@ -127,14 +127,27 @@ def test_arguments_are_looked_at_before_a_network_is_loaded(words, message, capf
 
 def test_a_video_that_the_disk_does_not_take_is_told_and_leaves_nothing(tmp_path):
     image = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    pictures = _Pictures(tmp_path, ShownSource('drive', None, 10.0))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, limits[1]))
     try:
-        for _ in range(20):
-            pictures.add(ShownImage('a', 1, image), image)
-        with pytest.raises(OSError, match='drive.mp4 cannot be written'):
-            pictures.close()
+        with (
+            pytest.raises(OSError, match='drive.mp4 cannot be written'),
+            _Pictures(tmp_path, ShownSource('drive', None, 10.0)) as pictures,
+        ):
+            for _ in range(20):
+                pictures.add(ShownImage('a', 1, image), image)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_video_that_an_error_ends_nothing_stays(tmp_path):
+    image = np.zeros((64, 64, 3), np.uint8)
+    with (
+        pytest.raises(MemoryError),
+        _Pictures(tmp_path, ShownSource('drive', None, 10.0)) as pictures,
+    ):
+        pictures.add(ShownImage('a', 1, image), image)
+        assert list(tmp_path.iterdir())
+        raise MemoryError
     assert list(tmp_path.iterdir()) == []

@@ -77,8 +77,8 @@ def write_bag(
         written = folder / f'{folder.name}.mcap' if file.suffix == '.mcap' else folder
         written.replace(file)
     finally:
-        for _ in range(2):  # a call that fails once ends the first
-            with suppress(OSError):
+        for _ in range(2):  # a call or an allocation that fails once ends the first
+            with suppress(Exception):
                 shutil.rmtree(part, ignore_errors=True)
     return count
 
