@@ -7,7 +7,7 @@ is read first in the callback of each message. Published is the time from the im
 that published the detections; the observer's, from that stamp to its callback. The difference has three parts, by the
 times that the middleware gives with a message: what the publishing call took after the message was on its way
 (negative), the way to the observer's middleware, and from there to its callback. Two observers hear the same frames,
-one of the usual priority and one of real-time priority; beside them a timer of that priority says how late any thread
+one of the usual priority and one that ranks above the detector; beside them a timer of that rank says how late any thread
 would wake. Phases of as many answered frames each: without stress, and under stress of processors, memory, disk, network,
 and all of them. Prints a table and writes results/observer.json.
 """

@@ -1,6 +1,6 @@
 """How late a thread of real-time priority wakes: `python timer_process.py`, until its input ends; then a JSON line.
 
-It does nothing else; the detector's own threads rank above it, so it is late by them as well as by the machine. The line
+It does nothing else, and ranks above the detector's own threads, so it is late by the machine alone. The line
 holds for each wake-up when it was due, ns of the system clock, and how late it was, ns.
 """
 

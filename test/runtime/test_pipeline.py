@@ -21,7 +21,14 @@ from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime import job as job_module
 from deadline_perception.runtime import pipeline as pipeline_module
 from deadline_perception.runtime.executor import serve
-from deadline_perception.runtime.job import Conditions, Job, LatePolicy, Outcome, StampReading
+from deadline_perception.runtime.job import (
+    Conditions,
+    Job,
+    LatePolicy,
+    Outcome,
+    Stage,
+    StampReading,
+)
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import (
     HOPELESS_MS,
@@ -362,9 +369,11 @@ def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_im
 
 def test_a_newer_image_replaces_the_one_that_waits_and_counts_it(bench):
     pipeline = bench.build()
-    pipeline.arrive(arrive(age_ms=4000.0, dropped=2))
+    older = arrive(age_ms=4000.0, dropped=2)
+    pipeline.arrive(older)
     due_ms = pipeline.next_due(now_ms())[0]
     pipeline.arrive(arrive())
+    assert older.stage is Stage.SUPERSEDED  # as who waits for its answer is told
     assert pipeline.next_due(now_ms())[0] == due_ms  # as the older one was promised
     bench.run(pipeline)
     assert [record.superseded for record in bench.records] == [4]

@@ -559,6 +559,13 @@ def test_images_that_were_left_out_count():
     assert learnt(0.0, (300.0, 2), (400.0, 0)).period_ms == pytest.approx(100.0)
 
 
+def test_the_period_is_that_of_the_newest_fifteen_distances():
+    before, at_ms = [10.0 * number for number in range(20)], 190.0
+    after = [at_ms + 50.0 * number for number in range(1, 9)]
+    assert learnt(*before, *after[:-1]).period_ms == 10.0
+    assert learnt(*before, *after).period_ms == 50.0
+
+
 def test_a_stream_that_stood_still_teaches_nothing():
     period = learnt(0.0, 100.0, 200.0, 9000.0)
     assert period.period_ms == 100.0
