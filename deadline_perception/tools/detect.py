@@ -234,7 +234,8 @@ class _Pictures:
         """Raises OSError where the video was not written as a whole, as on a full disk: OpenCV tells nobody."""
         from deadline_perception.core.opencv import cv2
 
-        written = cv2.VideoCapture(str(self._partial)).get(cv2.CAP_PROP_FRAME_COUNT)
+        video = cv2.VideoCapture(str(self._partial))
+        written = video.get(cv2.CAP_PROP_FRAME_COUNT) if video.read()[0] else 0
         if written != self._images:
             raise OSError(
                 f'{self.place} cannot be written: {self._images} images were to go into it, and it '

@@ -446,6 +446,15 @@ def test_one_long_pause_costs_no_more_than_the_ceiling_and_is_forgotten():
     assert reserve.reserve_ms == 1.0
 
 
+def test_a_long_pause_is_forgotten_after_two_hundred_frames():
+    reserve = Reserve(0.0, quantile=1.0)
+    for overhead_ms in [50.0, *[0.1] * 199]:
+        reserve.observe(overhead_ms)
+    assert reserve.reserve_ms == 50.0
+    reserve.observe(0.1)
+    assert reserve.reserve_ms == 0.1
+
+
 @given(
     st.lists(st.floats(0, 100), min_size=1, max_size=60), st.integers(1, 20), st.floats(0.5, 1.0)
 )
