@@ -333,14 +333,6 @@ def test_chances_are_those_of_the_frames_that_were_seen():
     assert left.chances(np.log([1e-7]))[0] == 1.0  # a result that exists already
 
 
-def test_a_plan_goes_by_whole_frames_and_no_rest_of_them():
-    policy, times = followed([1.0, 1.01, 0.99] * 60)
-    for segment in range(1, len(SPACE.segments)):
-        for ratio in [*[1.0] * 9, 3.0] * 20:  # nine of ten go far below their bound
-            times.part(segment).observe(10.0, 10.0 * ratio)
-    assert policy.plan(15.0 * 1.1, times.begin(1.0).factor).path == SPACE.parse('crun-s1')
-
-
 def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():
     policy, times = followed([])
     deep = next(at for at, one in enumerate(SPACE.segments) if one.name == 'deep')
