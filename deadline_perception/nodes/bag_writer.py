@@ -67,7 +67,7 @@ class BagWriter:
         self.dropped = 0
         self.written: dict[str, int] = {}
         self.failure = ''
-        self._is_closing = False
+        self._is_closing = self._is_complete = False
         self._flushed_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name='bag writer', daemon=True)
         self._thread.start()
@@ -99,8 +99,12 @@ class BagWriter:
             RecordingFailed: something was not written; the message says what.
         """
         self._is_closing = True
-        self._queue.put(None)
+        if self._thread.is_alive():
+            self._queue.put(None)
         self._thread.join()
+        if not self._is_complete:  # where it had no memory to begin, the thread ends without a word
+            self._fail(RuntimeError('the thread that writes has ended'))
+            self.dropped += self.waiting
         if self.failure or self.dropped:
             raise RecordingFailed(
                 f'recording {self._file} lacks {self.dropped} messages: '
@@ -119,6 +123,7 @@ class BagWriter:
             self._stream.close()
         except Exception as error:
             self._fail(error)
+        self._is_complete = True
 
     def _take_next(self) -> None:
         """Does what waits first, or flushes the file where nothing does for a while."""

@@ -119,3 +119,11 @@ def test_a_lack_of_memory_ends_no_recording_unsaid(tmp_path, monkeypatch):
         writer.put('/a', number, raw('a'))
     with pytest.raises(RecordingFailed, match='lacks 7 messages: MemoryError'):
         writer.close()
+
+
+def test_a_thread_that_could_not_begin_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(BagWriter, '_run', lambda self: None)  # as without memory
+    writer = BagWriter(tmp_path / 'bag.mcap', message_types())
+    writer.put('/a', 1, raw('a'))
+    with pytest.raises(RecordingFailed, match='lacks 1 messages: the thread that writes has ended'):
+        writer.close()
