@@ -5,7 +5,8 @@
 Goes on where it stopped: what was found so far lies in out/fuzz/READER, inputs that reach new code in `corpus` and
 findings in `findings`, each with its traceback. The reader that has had the least of its share of the time is next; runs
 with other readers may go beside this one. Ends with status 1 where there are findings; one that is mended belongs into
-test/fuzz/found/READER, which `make test` reads. `--out` writes the counts of all readers, also with `--minutes 0`.
+test/fuzz/found/READER, which `make test` reads. `--out` writes the counts of all readers, also with `--minutes 0`: they
+are cumulative, as a reader that was not run in this checkout has what benchmarks/results/fuzz.json says of it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from fuzz.readers import READERS  # noqa: E402
 from deadline_perception.core.replaced_file import replace_file  # noqa: E402
 
 OUT = Path(__file__).parents[2] / 'out' / 'fuzz'
+PUBLISHED = Path(__file__).parents[2] / 'benchmarks' / 'results' / 'fuzz.json'
 SLICE_S = 60
 _GRACE_S = 300  # to begin on a busy machine, and to end after an input that hangs
 _EXECUTED = re.compile(r'stat::number_of_executed_units: (\d+)')
@@ -45,15 +47,23 @@ class Progress:
 
     @classmethod
     def load(cls, name: str) -> Progress:
-        """That of a reader so far."""
+        """That of a reader so far, in this checkout and before."""
         file = _progress_file(name)
-        return cls(**json.loads(file.read_text())) if file.is_file() else cls()
+        if file.is_file():
+            return cls(**json.loads(file.read_text()))
+        row = published(name)
+        return cls(row.get('executions', 0), row.get('seconds', 0.0))
 
     def add(self, name: str, more: Progress) -> None:
         """Counts what was done for that reader, and keeps it."""
         self.executions += more.executions
         self.seconds += more.seconds
         replace_file(_progress_file(name), json.dumps(asdict(self)))
+
+
+def published(name: str) -> dict[str, float]:
+    """The row of a reader in the file of results; empty where it has none."""
+    return json.loads(PUBLISHED.read_text())['readers'].get(name, {})
 
 
 def _progress_file(name: str) -> Path:
@@ -107,13 +117,15 @@ def counts() -> dict[str, object]:
     rows = {
         name: {
             **asdict(Progress.load(name)),
-            'corpus': len(list((OUT / name / 'corpus').glob('*'))),
+            'corpus': len(list((OUT / name / 'corpus').glob('*')))
+            or published(name).get('corpus', 0),
             'findings': len(findings(name)),
         }
         for name in READERS
     }
     total = {key: sum(row[key] for row in rows.values()) for key in next(iter(rows.values()))}
-    return {'date': date.today().isoformat(), **total, 'readers': rows}
+    said = 'executions and seconds are sums over all runs, also of earlier checkouts'
+    return {'date': date.today().isoformat(), 'counted': said, **total, 'readers': rows}
 
 
 def main() -> int:

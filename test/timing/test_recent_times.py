@@ -124,6 +124,12 @@ def test_the_start_decides_until_eight_frames_were_seen():
     assert recent.log_limit != start.log_limit
 
 
+def test_the_median_is_that_of_the_start_until_eight_frames_were_seen():
+    took_ms, start = [10.0, 20.0, 40.0] * 3, StartRatio(0.1, 0.05)
+    assert seen(took_ms[: LEAST_RATIOS - 1], start=start).median == start.median
+    assert seen(took_ms, start=start).median == pytest.approx(math.log(2.0))
+
+
 def test_one_stall_among_the_profiles_frames_moves_the_start_by_nothing():
     ratios = [0.01 * number for number in range(-10, 11)] * 4
     still, stalled = StartRatio.of(ratios), StartRatio.of([*ratios, math.log(40.0)])
