@@ -537,3 +537,7 @@ def test_bounds_rest_on_frames_once_enough_were_seen_or_on_worst_cases():
 
 def test_nothing_that_has_run_is_at_the_expected_pace():
     assert FrameTimes(FORECAST).progress(0.0, 5.0) == FrameTimes(FORECAST).progress(5.0, 0.0) == 1.0
+
+
+def test_the_pace_of_a_frame_is_against_what_the_slowdown_has_it_take():
+    assert FrameTimes(FORECAST, 2.0).progress(4.0, 12.0) == pytest.approx(1.5)
