@@ -42,6 +42,8 @@ from deadline_perception.tools.command_line import exit_status
 ERRORS = ('ENOSPC', 'EIO', 'EDQUOT', 'ENOLCK', 'EMFILE', 'ENOMEM')
 _LIBRARY = 'FAILING_CALLS_LIBRARY'
 _QUICK_PATHS, _QUICK_ERRORS, _QUICK_ALLOCATIONS = 10, ('EIO',), 20
+# In a traceback: CPython waits for a thread that had no memory to begin.
+_NEVER_BEGAN = re.compile(r'threading\.py", line \d+ in start\b')
 _DRAWN = (
     '.png',
     '.mp4',
@@ -198,7 +200,7 @@ def try_allocations(path: WritePath, allocations: FailingAllocations, most: int)
                     found[name] = after[name]
             if end.misnamed:
                 tried.misnamed[end.misnamed] += 1
-            if end.signal not in ('', HANG) or end.signal and 'threading.py' in end.words:
+            if end.signal not in ('', HANG) or end.signal and _NEVER_BEGAN.search(end.words):
                 tried.aborts[f'{end.signal}: {place_of_abort(end)}'] += 1
                 found = {name: content for name, content in found.items() if not is_partial(name)}
                 end = End(1, 'act: aborted\n')
