@@ -223,6 +223,8 @@ class BagFile:
             for connection, time_ns, raw in (
                 self._reader.messages(wanted, start_ns, stop_ns) if wanted else ()
             ):
+                if not isinstance(time_ns, int):  # a database may have anything there
+                    raise ValueError(f'time {printable(time_ns, 60)}, expected a whole number')
                 count += 1
                 bytes_left -= len(raw)
                 if bytes_left < 0:

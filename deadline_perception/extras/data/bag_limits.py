@@ -28,6 +28,7 @@ from rosbags.interfaces import (
 )
 from rosbags.rosbag2 import metadata, reader, storage_mcap, storage_sqlite3
 
+from deadline_perception.core.errors import printable
 from deadline_perception.core.untrusted_file import MIB
 from deadline_perception.extras.data.bag_compression import MOST_CHUNK_BYTES, decompressed
 from deadline_perception.extras.plain_yaml import parse_yaml
@@ -222,6 +223,9 @@ def step_counter(file_bytes: int, steps_at_once: int = _STEPS_AT_ONCE) -> Callab
 def _check_topics(connections: list[Connection]) -> None:
     if len(connections) > MOST_TOPICS:
         raise ValueError(f'{len(connections)} topics, expected at most {MOST_TOPICS}')
+    for name in (text for one in connections for text in (one.topic, one.msgtype)):
+        if not isinstance(name, str):  # a database may have anything there
+            raise ValueError(f'topic or type {printable(name, 60)}, expected a text')
     size = sum(len(text) for text in {connection.msgdef.data for connection in connections})
     if size > _MOST_DEFINITIONS_BYTES:
         raise ValueError(

@@ -309,6 +309,32 @@ def test_tables_that_are_written_in_other_ways_and_tables_of_others_are_taken(tm
     assert read(file) == ['0', '1', '2']
 
 
+@pytest.mark.parametrize(
+    'change',
+    [
+        'topics SET name = NULL',
+        "topics SET name = x'ff'",
+        'topics SET type = NULL',
+        "messages SET timestamp = 'a'",
+        'messages SET data = 5',
+        "messages SET data = 'a'",
+    ],
+)
+def test_values_of_another_type_are_refused_in_a_line(tmp_path, change):
+    (file,) = bag(tmp_path).glob('*.db3')
+    with closing(sqlite3.connect(file)) as database:
+        (text,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'topics'").fetchone()
+        database.execute('ALTER TABLE topics RENAME TO before')
+        database.execute(text.replace(' NOT NULL', ''))
+        database.execute('INSERT INTO topics SELECT * FROM before')
+        database.execute('DROP TABLE before')
+        database.execute(f'UPDATE {change} WHERE id = 1')
+        database.commit()
+    with pytest.raises(BagError) as caught:
+        read(file)
+    assert str(caught.value).isprintable()
+
+
 @pytest.mark.parametrize('journal', [False, True])
 def test_rows_that_multiply_are_ended(tmp_path, journal, monkeypatch):
     """Topics of one number each: every message would come once for each of them."""
