@@ -58,21 +58,29 @@ def test_results_of_a_quick_run_never_replace_published_ones(load_benchmark, mon
         assert {'date', 'device', 'load_before'} <= set(found)
 
 
-def test_what_a_script_takes_from_the_one_beside_it_is_there(repository):
+def test_what_a_script_takes_from_the_package_and_from_those_beside_it_is_there(repository):
+    package = _trees(repository / 'deadline_perception', repository)
     for folder in (repository / 'benchmarks', *repository.glob('research/*')):
-        trees = {
-            '.'.join(file.relative_to(folder).with_suffix('').parts): ast.parse(
-                file.read_text(encoding='utf-8')
-            )
-            for file in folder.rglob('*.py')
-        }
-        for name, tree in trees.items():
+        scripts = _trees(folder, folder)
+        known = package | scripts
+        for name, tree in scripts.items():
             for node in ast.walk(tree):
-                if isinstance(node, ast.ImportFrom) and node.module in trees:
-                    missing = {alias.name for alias in node.names} - defined(trees[node.module])
-                    assert not missing, (
-                        f'{folder.name}/{name}.py takes {missing} from {node.module}.py'
+                if isinstance(node, ast.ImportFrom) and node.module in known:
+                    missing = {alias.name for alias in node.names} - defined(known[node.module])
+                    modules = {one for one in missing if f'{node.module}.{one}' in known}
+                    assert missing == modules, (
+                        f'{folder.name}/{name}.py takes {missing - modules} from {node.module}'
                     )
+
+
+def _trees(folder: Path, root: Path) -> dict[str, ast.Module]:
+    """What is parsed of a folder's modules, by the names that they have from `root` on."""
+    return {
+        '.'.join(file.relative_to(root).with_suffix('').parts).removesuffix('.__init__'): ast.parse(
+            file.read_text(encoding='utf-8')
+        )
+        for file in folder.rglob('*.py')
+    }
 
 
 def defined(tree: ast.Module) -> set[str]:
