@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from deadline_perception.core.device import DEFAULT_THREADS, DeviceFacts, read_device_facts
+from deadline_perception.core.device import DeviceFacts, read_device_facts
 from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.timing.interference import Interference, WcetTable
 from deadline_perception.timing.profile import (
@@ -258,8 +258,7 @@ def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, damage, message
     damage(content)
     file.write_text(json.dumps(content))
     with pytest.raises(
-        JsonFileError,
-        match=f'{message}.*deadline-perception profile .* --threads {DEFAULT_THREADS}$',
+        JsonFileError, match=f'{message}.*deadline-perception profile --weights WEIGHTS$'
     ):
         LatencyProfile.load(file)
 
