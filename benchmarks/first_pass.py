@@ -9,7 +9,8 @@ out/first_pass, so that a run that was stopped goes on. Then each first look is 
 With `--fit` two things are found anew, on other images of the kinds that training may see: the calibration of
 YOLOX-Nano's scores, a logistic curve per class that goes into its weights file, and the coefficients of `LookFusion`, by
 which what both found is joined, which go into the passes file of `street`. They are fitted on all first looks before
-`street` at three scales; images of each kind weigh as much as those of another, dashcams three times that.
+`street` at three scales; images of each kind weigh as much as those of another, dashcams three times that. And it says
+what both looks find beyond the better of them (`TOGETHER` of `decision/pass_quality.py`).
 
 Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
 `street_accuracy.py` counts them. Writes results/first_pass.json.
@@ -28,12 +29,14 @@ from pathlib import Path
 
 import numpy as np
 from parts.harness import ROOT, Run, run_script, show
+from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
 from street_accuracy import CLASSES, HIGHWAY, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
+from deadline_perception.decision.pass_quality import TOGETHER, PassQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
 from deadline_perception.extras.data.source import open_source
@@ -53,8 +56,9 @@ from deadline_perception.networks.model_reference import (
     load_network,
 )
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
-from deadline_perception.networks.passes import SUFFIX, PassesFile, merged
+from deadline_perception.networks.passes import NONE, SUFFIX, PassesFile, merged
 from deadline_perception.networks.yolox.checkpoint import load_yolox
+from deadline_perception.runtime.look_twice import with_passes
 
 FINE, FIRST = 'street', 'yolox-nano'
 FULL = 'street 1248x704'
@@ -192,6 +196,10 @@ def main(run: Run) -> None:
         if not run.quick:
             keep_calibration(calibration)
             keep_fusion(fusion)
+        share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
+        print(
+            f'two networks find together {share:.2f} of what chance would give (in use: {TOGETHER})'
+        )
     scores, counts = {}, {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)
@@ -363,6 +371,38 @@ def fit_fusion(fitted: Sequence[Images], seen: Sequence[Found]) -> LookFusion:
         for at in range(2)
     ]
     return LookFusion(*map(np.array, tables))
+
+
+def together(fitted: Sequence[Images], seen: Sequence[Found], fusion: LookFusion) -> float:
+    """Share `TOGETHER` of `PassQuality` by which its table is nearest to what a first look adds, in the mean of kinds."""
+    passes = with_passes(
+        load_network(FINE, 'cpu')[0],
+        find_weights(FINE),
+        lambda name: (load_network(name, 'cpu')[0], find_weights(name)),
+    )[0]
+    quality = PassQuality(passes, look_quality(passes.fine), look_quality(passes.coarse))
+    labels = {str(path): label for label, path in passes.coarse_paths.items()}
+    beyond, by_chance = [], []
+    for first, fine in itertools.product(FIRST_LOOKS, FINE_LOOKS):
+        single = passes.single(passes.fine.path_space.parse(LOOKS[fine][1]))
+        both = single.replace(coarse=labels[LOOKS[first][1]])
+        alone, coarse = quality.by_size([single, both.replace(fine=NONE)])
+        better, worse = np.maximum(alone, coarse), np.minimum(alone, coarse)
+        weights = quality.scene.weights
+        added = [
+            mean_ap(images, pair(images, found, first, fine, fusion)) - mean_ap(images, found[fine])
+            for images, found in zip(fitted, seen)
+            if KINDS[images.kind].classes
+        ]
+        beyond.append(statistics.mean(added) - (better - alone) @ weights)
+        by_chance.append(worse * (1.0 - better) @ weights)
+    return float(np.dot(beyond, by_chance) / np.dot(by_chance, by_chance))
+
+
+def mean_ap(images: Images, found: Sequence[Detections]) -> float:
+    """Average precision in the mean of the classes that the kind marks."""
+    of_class = average_precision(found, images.known, CLASSES).per_class
+    return statistics.mean(of_class[one].ap or 0.0 for one in KINDS[images.kind].classes)
 
 
 def objects_of(found: Detections, known: GroundTruth) -> tuple[np.ndarray, np.ndarray]:

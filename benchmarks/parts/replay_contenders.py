@@ -143,7 +143,7 @@ class World:
         self.sequences = Space(
             space, [*singles, *firsts, *both], self.costs_ms, of_passes, start, self._answer_of
         )
-        self._looks = tuple(_look(one) for one in (self.passes.fine, self.passes.coarse))
+        self._looks = tuple(look_quality(one) for one in (self.passes.fine, self.passes.coarse))
         self.single_quality: Quality = self._looks[0].overall
         self.public, self.public_quality = _public(costs_ms, start), self._looks[1].overall
         self.kept, _ = useful_sequences(self.passes, paths, self.quality(), of_passes)
@@ -177,7 +177,7 @@ class World:
         return merged(passes.found_coarse(coarse), fine, image.size, passes.fusion)
 
 
-def _look(network: Network) -> LookQuality:
+def look_quality(network: Network) -> LookQuality:
     """What the shipped table says of a network."""
     file = find_weights(network.config_name).with_suffix('.quality.json')
     overall = PathQuality.load(file, network.path_space)

@@ -12,6 +12,10 @@ from deadline_perception.decision.policy import Quality
 from deadline_perception.decision.scene import SIZE_NAMES, Scene, SizeQuality
 from deadline_perception.networks.passes import PassesNetwork
 
+# What two networks find together beyond the better of them, as a share of what both being chance would give: of images
+# of seven kinds, most of which are in no table of qualities (benchmarks/first_pass.py).
+TOGETHER = 0.28
+
 
 @dataclass(frozen=True, eq=False)
 class LookQuality:
@@ -59,8 +63,10 @@ class PassQuality:
             [part[0] for part in parts], self._coarse, self._network.coarse.class_names
         )
         fine = self._looks([part[1] for part in parts], self._fine, self._network.fine.class_names)
-        # Each object keeps the look that sees it better.
-        return np.maximum(coarse, fine).reshape(len(paths), -1)
+        # Each object keeps the look that sees it better; what one network misses another may find.
+        better, worse = np.maximum(coarse, fine), np.minimum(coarse, fine)
+        together = 0.0 if self._network.is_one_network else TOGETHER
+        return (better + together * worse * (1.0 - better)).reshape(len(paths), -1)
 
     def pooled_by_size(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """The same in the mean of all classes: float64 `[paths, bins]`."""
