@@ -9,8 +9,8 @@ out/first_pass, so that a run that was stopped goes on. Then each first look is 
 With `--fit` two things are found anew, on other images of the kinds that training may see: the calibration of
 YOLOX-Nano's scores, a logistic curve per class that goes into its weights file, and the coefficients of `LookFusion`, by
 which what both found is joined, which go into the passes file of `street`. They are fitted on all first looks before
-`street` at three scales; images of each kind weigh as much as those of another, dashcams three times that. And it says
-what both looks find beyond the better of them (`TOGETHER` of `decision/pass_quality.py`).
+`street` at three scales; images of each kind weigh as much as those of another, dashcams three times that.
+On the same images it says what both looks find beyond the better of them (`TOGETHER` of `decision/pass_quality.py`).
 
 Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
 `street_accuracy.py` counts them. Writes results/first_pass.json.
@@ -184,13 +184,13 @@ def main(run: Run) -> None:
     networks = {name: load_network(name, 'cpu')[0] for name in (FINE, FIRST)}
     calibration, fusion = of_classes(networks[FIRST]), fusion_in_use()
     networks[FIRST].score_calibration = None
+    fitted = [
+        Images.open(run.args.data, kind, of.fitted, limit)
+        for kind, of in KINDS.items()
+        if of.fitted
+    ]
+    seen = [look_at(networks, images, folder / 'fit') for images in fitted]
     if run.args.fit:
-        fitted = [
-            Images.open(run.args.data, kind, of.fitted, limit)
-            for kind, of in KINDS.items()
-            if of.fitted
-        ]
-        seen = [look_at(networks, images, folder / 'fit') for images in fitted]
         calibration = calibrated_on(fitted, seen)
         fusion = fit_fusion(fitted, [with_scores(found, calibration) for found in seen])
         if not run.quick:
@@ -215,6 +215,7 @@ def main(run: Run) -> None:
         threads=1,
         engines={name: network.engine.identity for name, network in networks.items()},
         images=counts,
+        together=round(share, 3),
         found=scores,
     )
 

@@ -136,11 +136,13 @@ def match_objects(
     overlap = pairwise_iou(first.boxes_xyxy_px, second.boxes_xyxy_px)
     overlap[(first.labels[:, None] != second.labels[None]) | (overlap < min_iou)] = 0.0
     pairs: dict[int, int] = {}
+    taken: set[int] = set()
     most_first = np.argsort(-overlap, axis=None, kind='stable')[: np.count_nonzero(overlap)]
     for place in most_first.tolist():
         one, other = divmod(place, len(second))
-        if one not in pairs and other not in pairs.values():
+        if one not in pairs and other not in taken:
             pairs[one] = other
+            taken.add(other)
     found = np.array(sorted(pairs.items()), np.intp).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 

@@ -11,16 +11,12 @@ _WINDOW = 3  # observations in the median: one outlier is dropped
 _GAIN = 0.05  # share of the way to the median that is taken per observation
 # Of the logarithms' noise on an idle machine: above twice the deviation of medians of 3 when times scatter by 5 %.
 _SPREAD = 0.08
-_SPREAD_DEVIATIONS = (
-    1.6  # that this is of such a scatter; where observations scatter more, so much of theirs
-)
-_STEP_TO_DEVIATION = (
-    1.05  # 1.4826 / sqrt(2): from the median distance of two normal observations in a row
-)
-_STEPS, _LEAST_STEPS = (
-    30,
-    8,
-)  # of these distances are looked at; before the least the idle machine's holds
+# That is so many deviations of such a scatter; where observations scatter more, so many of theirs.
+_SPREAD_DEVIATIONS = 1.6
+# 1.4826 / sqrt(2): the deviation over the median distance of two normal observations in a row.
+_STEP_TO_DEVIATION = 1.05
+_STEPS = 30  # of these distances that are looked at
+_LEAST_STEPS = 8  # before so many the idle machine's scatter holds
 _PHASES = 0.15  # how far an idle machine's times drift, of the logarithms
 _MOST_EVIDENCE = 20.0  # frames that weigh against one probe at most
 _FRAME_MEMORY = 0.8  # share of the evidence from frames that is left after each probe
