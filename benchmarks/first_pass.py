@@ -196,10 +196,8 @@ def main(run: Run) -> None:
         if not run.quick:
             keep_calibration(calibration)
             keep_fusion(fusion)
-        share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
-        print(
-            f'two networks find together {share:.2f} of what chance would give (in use: {TOGETHER})'
-        )
+    share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
+    print(f'two networks find together {share:.2f} of what chance would give (in use: {TOGETHER})')
     scores, counts = {}, {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -63,6 +64,11 @@ def test_what_another_network_finds_beside_the_better_one_counts_by_its_share():
     assert vehicle == pytest.approx([0.5 + TOGETHER * 0.3 * (1.0 - 0.5)] * 5)
     assert np.array_equal(light, [0.5] * 5)  # which it does not know
     assert np.array_equal(tables(quality.by_size(PATHS))[1], [[0.5] * 5] * 2)
+
+
+def test_that_share_is_the_measured_one(repository):
+    measured = json.loads((repository / 'benchmarks/results/first_pass.json').read_text())
+    assert pytest.approx(measured['together'], abs=0.005) == TOGETHER
 
 
 def test_what_was_measured_by_size_goes_to_the_class_of_its_name():
