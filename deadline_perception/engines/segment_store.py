@@ -167,8 +167,7 @@ class SegmentStore:
             raise StoreError(
                 f'prepared segments in {folder} are of another origin: {"; ".join(differences)}'
             )
-        if content.attempt:  # the process that made it has ended meanwhile
-            store.failed.append(content.attempt)
+        store._attempt = content.attempt
         return store
 
     def check(self, keys: Collection[str] = ()) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable
@@ -37,12 +38,21 @@ class StoreWriter(SegmentStore):
             store = cls(folder, origin)
             for file in store.folder.glob('*.blob'):
                 file.unlink()
+        if store._attempt:  # the process that made it has ended meanwhile
+            store.failed.append(store._attempt)
+            store._attempt = ''
         damaged = [key for key in store.segments if not store._is_whole(key)]
         for key in damaged:
             del store.segments[key]
         store.done = set() if damaged else store.done
         store._save()
         return store
+
+    @classmethod
+    def forgive(cls, folder: Path, origin: dict[str, str]) -> None:
+        """Forgets which form was being tried: its process was stopped from outside, which says nothing of the form."""
+        with contextlib.suppress(StoreError):  # nothing is there yet
+            cls.load(folder, origin).leave()
 
     def begin(self, key: str, form: Form) -> bool:
         """Notes that a form of a segment is being tried; False when an earlier try ended the process."""

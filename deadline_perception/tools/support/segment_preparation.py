@@ -167,15 +167,17 @@ def _prepare(
         def poll() -> None:
             show(there + len((place / _DONE).read_text().split()))
 
-        run_until_done(
-            module_command(
-                'deadline_perception.tools.support.segment_preparation',
-                str(weights),
-                str(place),
-                str(facts.threads),
-            ),
-            poll,
+        command = module_command(
+            'deadline_perception.tools.support.segment_preparation',
+            str(weights),
+            str(place),
+            str(facts.threads),
         )
+        try:
+            run_until_done(command, poll)
+        except KeyboardInterrupt:
+            StoreWriter.forgive(folder, store_origin(facts))
+            raise
         models = SegmentModels.load(place / _MADE, network.weights_hash)
     _keep_models(weights, models, SegmentStore.load(folder, store_origin(facts)))
 

@@ -90,9 +90,11 @@ def test_a_user_who_interrupts_costs_no_form(prepared):
             f"""
 import numpy as np
 from pathlib import Path
+from deadline_perception.core import tied_process
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.tools.support.segment_preparation import prepare_segments
+tied_process.PATIENCE_S = 0.0  # as where a slow compiler does not let go in time
 weights = Path({str(prepared.weights)!r})
 prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_device_facts('cpu'))
 """,
