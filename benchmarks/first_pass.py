@@ -3,43 +3,44 @@
     python benchmarks/first_pass.py [--data ../shared/data] [--fit]
 
 Ten kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
-by `street` at two, in 8 bit where their segments are prepared for one thread; what each found is kept below
-out/first_pass, so that a run that was stopped goes on. Then each first look is merged with the full path of `street`.
+by `street` at three, in 8 bit where their segments are prepared for one thread; what each found is kept below
+out/first_pass, so that a run that was stopped goes on. Then each first look is merged with each of `street`.
 
 With `--fit` two things are found anew, on other images of the kinds that training may see: the calibration of
 YOLOX-Nano's scores, a logistic curve per class that goes into its weights file, and the coefficients of `LookFusion`, by
 which what both found is joined, which go into the passes file of `street`. They are fitted on all first looks before
-`street` at three scales; images of each kind weigh as much as those of another, dashcams three times that.
+`street` at three scales; images of each kind weigh as much as those of another, dashcams three times and images without
+road users six times that: with the weight of one kind they had half as many false boxes more at the same recall.
 On the same images it says what both looks find beyond the better of them (`TOGETHER` of `decision/pass_quality.py`).
 
 Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
-`street_accuracy.py` counts them. Writes results/first_pass.json.
+`street_accuracy.py` counts them. Of the same answers: what share of the persons higher than half of their image each
+finds at that score, and of the two longest looks the calibration error and what a shorter answer finds beyond them.
+Writes results/first_pass.json.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 from parts.harness import ROOT, Run, run_script, show
+from parts.look_images import KINDS, NEGATIVES, VIDEO, Images, frame_size
 from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
-from street_accuracy import CLASSES, HIGHWAY, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
+from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
-from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
+from deadline_perception.core.records import Frame, GroundTruth
 from deadline_perception.decision.pass_quality import TOGETHER, PassQuality
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.data.class_names import relabelled, with_mapping
-from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
 from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
@@ -57,6 +58,7 @@ from deadline_perception.networks.model_reference import (
 )
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.passes import NONE, SUFFIX, PassesFile, merged
+from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox
 from deadline_perception.runtime.look_twice import with_passes
 
@@ -76,105 +78,17 @@ FINE_LOOKS = {
     'street 672x384': 1.0,
     FULL: 2.0,
 }  # with their weights in the fit
-DASHCAMS, WEIGHT_OF_DASHCAMS = 'bdd100k', 3.0
+OWN_FIRST = 'street 448x256'  # the first look of `street` without another network
+LONGEST = f'yolox-nano 640x384, then {FULL}'
+WEIGHTS_OF_KINDS = {'bdd100k': 3.0, NEGATIVES: 6.0}  # in the fit, 1 of the others
+NEAR_HEIGHT = 0.5  # of the image; persons that are higher are near
 EXTREME_SIZES = (-2.3, 2.3)  # logarithms of sizes over a tenth of the image's side: 1 to 100 %
 LEAST_SLOPE = 0.1  # of the new score's logit over the own one's
 RIDGE = 1e-3  # on coefficients, towards those that keep every score
-NEGATIVES, VIDEO = 'negatives', 'highway'
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Images of one sort.
-
-    Attributes:
-        measured: file below the data, which of its images, and how many of them spread over these.
-        fitted: the same of the images that calibration and rule are fitted on; None where there are none.
-        classes: that are marked; none where nothing that is found is right.
-    """
-
-    measured: tuple[str, slice, int]
-    fitted: tuple[str, slice, int] | None = None
-    classes: tuple[str, ...] = ()
-
-
-EVEN, ODD, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
-KINDS = {
-    'bdd100k': Kind(
-        ('bdd100k/val.json', ODD, 250),
-        ('bdd100k/val.json', EVEN, 250),
-        ('vehicle', 'person', 'bike'),
-    ),
-    'photographs': Kind(
-        ('vehicles_openimages/train.json', ODD, 60),
-        ('vehicles_openimages/train.json', EVEN, 60),
-        ('vehicle', 'bike'),
-    ),
-    'coco': Kind(
-        ('coco_small/val.json', ALL, 60),
-        ('coco_small/train.json', ALL, 100),
-        ('vehicle', 'person', 'bike'),
-    ),
-    'penn_fudan': Kind(('penn_fudan/val.json', ALL, 60), None, ('person',)),
-    'dhaka': Kind(
-        ('road_vehicle_dhaka/val.json', ALL, 60),
-        ('road_vehicle_dhaka/train_more.json', ALL, 60),
-        ('vehicle', 'bike'),
-    ),
-    'signs': Kind(
-        ('road_signs/val.json', ALL, 60),
-        ('road_signs/train.json', ALL, 60),
-        ('traffic_light', 'traffic_sign'),
-    ),
-    'carla': Kind(
-        ('carla/val.json', ODD, 60), ('carla/val.json', EVEN, 60), ('vehicle', 'traffic_light')
-    ),
-    'rendered': Kind(
-        ('drive:seed=12,seconds=32', ALL, 40),
-        ('drive:seed=3,seconds=32', ALL, 60),
-        ('vehicle', 'bike', 'traffic_light', 'traffic_sign'),
-    ),
-    NEGATIVES: Kind(('coco_small/train.json', EVEN, 60), ('coco_small/train.json', ODD, 60)),
-    VIDEO: Kind((HIGHWAY, ALL, 30)),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Images:
-    """Images of one kind, and what is known of them.
-
-    Attributes:
-        kind: name.
-        frames: the images.
-        known: objects of each, their labels index `CLASSES`.
-    """
-
-    kind: str
-    frames: Sequence[Frame]
-    known: Sequence[GroundTruth]
-
-    @classmethod
-    def open(cls, data: Path, kind: str, chosen: tuple[str, slice, int], limit: int | None):
-        """Those of a file that show something of `CLASSES`, or of negatives nothing."""
-        file, part, count = chosen
-        sequence = open_source(file if file.startswith('drive:') else str(data / file))
-        if kind == VIDEO:
-            frames = spread_evenly(list(sequence.frames), min(count, limit or count))
-            return cls(kind, frames, [])
-        sequence = with_mapping(sequence, NAMES)
-        pairs = [
-            (frame, relabelled(frame.ground_truth, sequence.class_names, CLASSES))
-            for frame in sequence.frames
-        ]
-        if kind == NEGATIVES:
-            pairs = [pair for pair in pairs if not len(pair[1].labels)][part]
-        else:
-            pairs = [pair for pair in pairs[part] if len(pair[1].labels)]
-        pairs = spread_evenly(pairs, min(count, limit or count))
-        return cls(kind, *map(list, zip(*pairs)))
 
 
 Found = Mapping[str, Sequence[Detections]]  # by look, of each image
+PerClass = dict[str, dict[str, float]]  # by kind and class
 
 
 def main(run: Run) -> None:
@@ -198,32 +112,67 @@ def main(run: Run) -> None:
             keep_fusion(fusion)
     share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
     print(f'two networks find together {share:.2f} of what chance would give (in use: {TOGETHER})')
-    scores, counts = {}, {}
+    scores, counts, errors = {}, {}, {}
+    near: dict[str, list[bool]] = {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)
         seen = with_scores(look_at(networks, images, folder), calibration)
-        scores[kind] = scores_of(images, with_pairs(images, seen, fusion))
+        answers = with_pairs(images, seen, fusion)
+        scores[kind] = scores_of(images, answers)
         counts[kind] = len(images.frames)
+        if of.classes:
+            errors[kind] = calibration_errors(images, answers[LONGEST])
+        if 'person' in of.classes:
+            for name, found in answers.items():
+                near.setdefault(name, []).extend(near_persons_found(images, found))
         show(
             f'{kind}, {counts[kind]} images',
             ('looks', *next(iter(scores[kind].values()))),
             [(name, *row.values()) for name, row in scores[kind].items()],
         )
+    losses = losses_by_more_time({kind: scores[kind] for kind in errors})
+    near_shares = {name: round(statistics.mean(found), 3) for name, found in near.items()}
+    show_what_is_wrong(near_shares, len(near[LONGEST]), errors, losses)
     run.write(
         threads=1,
         engines={name: network.engine.identity for name, network in networks.items()},
         images=counts,
         together=round(share, 3),
         found=scores,
+        near_persons={'number': len(near[LONGEST]), 'found': near_shares},
+        calibration_error=errors,
+        loss_by_more_time=losses,
+    )
+
+
+def show_what_is_wrong(
+    near: Mapping[str, float], persons: int, errors: PerClass, losses: PerClass
+) -> None:
+    """Tables of what is no AP50."""
+    show(
+        f'{persons} persons higher than half of the image, found at {PHANTOM_SCORE:g}',
+        ('looks', 'share'),
+        list(near.items()),
+    )
+    show(
+        f'of {LONGEST}',
+        ('images', 'class', 'calibration error', 'AP50 that it loses to the best shorter answer'),
+        [
+            (kind, name, error, losses[kind][name])
+            for kind, of_class in errors.items()
+            for name, error in of_class.items()
+        ],
     )
 
 
 def look_at(networks: Mapping[str, Network], images: Images, folder: Path) -> Found:
     """What every look finds in every image, with labels that index `CLASSES`; of earlier runs where it is kept."""
     seen = {}
+    names = '\n'.join(frame.name for frame in images.frames)
+    which = f'{images.kind}-{hashlib.sha256(names.encode()).hexdigest()[:8]}'
     for look, (name, path) in LOOKS.items():
         network = networks[name]
-        place = f'{images.kind}-{look.replace(" ", "-")}-{network.weights_hash}.npz'
+        place = f'{which}-{look.replace(" ", "-")}-{network.weights_hash}.npz'
         if not (folder / place).is_file():
             found = [
                 network.start(frame.load_bgr(), network.path_space.parse(path)).finish()
@@ -281,20 +230,13 @@ def pair(
     ]
 
 
-@cache
-def frame_size(frame: Frame) -> tuple[int, int]:
-    height, width = frame.load_bgr().shape[:2]
-    return height, width
-
-
 def with_pairs(images: Images, seen: Found, fusion: LookFusion) -> Found:
     """Every look alone, and each pair: of `street` twice, as it is without another network, and after a first look."""
-    own = 'street 448x256'
     as_they_are = LookFusion.from_record(unfitted(), CLASSES)
     pairs = {
-        f'{own}, then {fine}': pair(images, seen, own, fine, as_they_are)
+        f'{OWN_FIRST}, then {fine}': pair(images, seen, OWN_FIRST, fine, as_they_are)
         for fine in FINE_LOOKS
-        if fine != own
+        if fine != OWN_FIRST
     }
     for first in FIRST_LOOKS:
         for fine in FINE_LOOKS:
@@ -320,6 +262,38 @@ def scores_of(images: Images, answers: Found) -> dict[str, dict[str, float]]:
                 for one in KINDS[images.kind].classes
             }
     return rows
+
+
+def calibration_errors(images: Images, found: Sequence[Detections]) -> dict[str, float]:
+    """See `ScoredDetections`, by class."""
+    scored = scored_detections(found, images.known, CLASSES)
+    return {name: round(scored[name].calibration_error, 3) for name in KINDS[images.kind].classes}
+
+
+def near_persons_found(images: Images, found: Sequence[Detections]) -> list[bool]:
+    """For each person higher than half of its image, whether a box of score 0.3 overlaps them by half."""
+    person = CLASSES.index('person')
+    are_found = []
+    for frame, known, one in zip(images.frames, images.known, found):
+        heights = known.boxes_xyxy_px[:, 3] - known.boxes_xyxy_px[:, 1]
+        is_near = (known.labels == person) & ~known.crowd
+        is_near &= heights > NEAR_HEIGHT * frame_size(frame)[0]
+        boxes = one.boxes_xyxy_px[(one.labels == person) & (one.scores >= PHANTOM_SCORE)]
+        overlap = pairwise_iou(known.boxes_xyxy_px[is_near], boxes)
+        are_found += (overlap >= 0.5).any(axis=1).tolist()
+    return are_found
+
+
+def losses_by_more_time(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> PerClass:
+    """Points of AP50 by which the best answer that takes less time is better than both longest looks, at least 0."""
+    losses: PerClass = {}
+    for kind, rows in scores.items():
+        given = [row for look, row in rows.items() if not look.startswith(f'{OWN_FIRST}, then')]
+        losses[kind] = {
+            name: round(max(row[name] for row in given) - of_longest, 1)
+            for name, of_longest in rows[LONGEST].items()
+        }
+    return losses
 
 
 def areas(found: Detections, frame: Frame) -> np.ndarray:
@@ -350,7 +324,7 @@ def fit_fusion(fitted: Sequence[Images], seen: Sequence[Found]) -> LookFusion:
     """Coefficients for `CLASSES`, by logistic regression of which boxes are objects."""
     rows: dict[tuple[int, int], list[tuple[np.ndarray, ...]]] = {}
     for images, found in zip(fitted, seen):
-        of_kind = WEIGHT_OF_DASHCAMS if images.kind == DASHCAMS else 1.0
+        of_kind = WEIGHTS_OF_KINDS.get(images.kind, 1.0)
         marked = KINDS[images.kind].classes or CLASSES
         for first, (fine, weight) in itertools.product(FIRST_LOOKS, FINE_LOOKS.items()):
             for frame, known, *looks in zip(images.frames, images.known, found[first], found[fine]):
@@ -453,15 +427,17 @@ def of_classes(network: Network) -> ScoreCalibration:
 
 
 def keep_calibration(calibration: ScoreCalibration) -> None:
-    """Writes it into the weights file of the first look; a motorbike has the curve of a bike."""
+    """Writes it into the weights file of the first look, whose licence, source and recipe stay; a motorbike has the
+    curve of a bike."""
     file = find_weights(FIRST)
+    metadata = read_metadata(file)[0]
     network = load_yolox(file)
     places = [CLASSES.index(NAMES.get(name, name)) for name in network.class_names]
     network.score_calibration = ScoreCalibration(
         tuple(calibration.slopes[at] for at in places),
         tuple(calibration.offsets[at] for at in places),
     )
-    save_yolox(network, file, **FACTS)
+    save_yolox(network, file, **{name: metadata[name] for name in FACTS if name in metadata})
 
 
 def keep_fusion(fusion: LookFusion) -> None:

@@ -1,0 +1,100 @@
+"""What `benchmarks/first_pass.py` measures and writes, by hand-computed cases."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+from deadline_perception.networks.weights_file import read_metadata
+from deadline_perception.networks.yolox.checkpoint import load_yolox
+
+
+@pytest.fixture
+def first_pass(load_benchmark):
+    return load_benchmark('first_pass')
+
+
+def test_no_image_is_both_fitted_on_and_measured(first_pass):
+    for kind in first_pass.KINDS.values():
+        if kind.fitted and kind.fitted[0] == kind.measured[0]:
+            (length, places), (other_length, other_places) = kind.fitted[1], kind.measured[1]
+            assert length == other_length and not set(places) & set(other_places)
+
+
+def test_a_new_calibration_leaves_licence_source_and_recipe_of_the_weights(
+    first_pass, repository, tmp_path, monkeypatch
+):
+    weights = tmp_path / 'yolox-nano.safetensors'
+    shutil.copy(repository / 'models' / weights.name, weights)
+    network = load_yolox(weights)
+    own = {'licence': 'research', 'source': 'trained here', 'recipe': '2,000 steps'}
+    first_pass.save_yolox(network, weights, **own)
+    monkeypatch.setattr(first_pass, 'find_weights', lambda _: weights)
+    slopes = tuple(0.5 + 0.1 * place for place in range(len(first_pass.CLASSES)))
+    first_pass.keep_calibration(ScoreCalibration(slopes, (0.25,) * len(slopes)))
+    assert own.items() <= read_metadata(weights)[0].items()
+    kept = load_yolox(weights)
+    assert kept.weights_hash == network.weights_hash
+    assert kept.score_calibration.slopes == (0.5, 0.7, 0.7, 0.8, 0.9, 0.6)  # a motorbike as a bike
+
+
+def test_near_persons_are_those_higher_than_half_of_their_image(first_pass):
+    person = first_pass.CLASSES.index('person')
+    frame = Frame('one', 0, lambda: np.zeros((100, 200, 3), np.uint8))
+    boxes = [[0, 0, 40, 90], [50, 0, 90, 90], [100, 0, 110, 30], [150, 0, 190, 90]]
+    crowd = np.array([False, False, False, True])
+    known = GroundTruth(np.array(boxes, np.float32), np.full(4, person), crowd)
+    images = first_pass.Images('coco', [frame], [known])
+    certain = Detections([boxes[0], [50, 0, 90, 40]], [0.3, 0.9], [person, person])
+    assert first_pass.near_persons_found(images, [certain]) == [True, False]
+    for found in (replace(certain, scores=[0.29, 0.9]), replace(certain, labels=[0, 0])):
+        assert first_pass.near_persons_found(images, [found]) == [False, False]
+
+
+def test_more_time_loses_what_the_best_shorter_answer_finds_beyond_both_longest_looks(first_pass):
+    rows = {
+        'yolox-nano 416x256': {'person': 70.0, 'bike': 20.0},
+        f'{first_pass.OWN_FIRST}, then {first_pass.FULL}': {'person': 99.0, 'bike': 99.0},
+        first_pass.LONGEST: {'person': 64.5, 'bike': 30.0},
+    }
+    assert first_pass.losses_by_more_time({'coco': rows}) == {'coco': {'person': 5.5, 'bike': 0.0}}
+
+
+def test_detections_are_kept_for_the_images_that_they_are_of(first_pass, tmp_path):
+    frames = [Frame(name, 0, lambda: np.zeros((10, 10, 3), np.uint8)) for name in 'ab']
+    known = GroundTruth(np.zeros((0, 4), np.float32), np.zeros(0, int), np.zeros(0, bool))
+    network = _Blind()
+    networks = {first_pass.FINE: network, first_pass.FIRST: network}
+    for chosen, started in ((frames[:1], 6), (frames[:1], 6), (frames[1:], 12)):
+        images = first_pass.Images('coco', chosen, [known])
+        seen = first_pass.look_at(networks, images, tmp_path)
+        assert [len(found) for found in seen.values()] == [1] * 6
+        assert network.started == started
+
+
+class _Blind:
+    """A network that finds nothing, and counts the images that it was given."""
+
+    weights_hash = '0'
+    class_names = ()
+    started = 0
+
+    @property
+    def path_space(self):
+        return self
+
+    def parse(self, text):
+        return text
+
+    def start(self, image, path):
+        self.started += 1
+        return self
+
+    def finish(self):
+        return Detections(np.zeros((0, 4)), [], np.zeros(0, int))
