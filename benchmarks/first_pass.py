@@ -11,6 +11,7 @@ YOLOX-Nano's scores, a logistic curve per class that goes into its weights file,
 which what both found is joined, which go into the passes file of `street`. They are fitted on all first looks before
 `street` at three scales; images of each kind weigh as much as those of another, dashcams three times and images without
 road users six times that: at the weight of one kind they had 1.5 to 2.4 times as many false boxes at the same recall.
+Coefficients are drawn towards scores as they are, the more the fewer objects of a class the images show.
 On the same images it says what both looks find beyond the better of them (`TOGETHER` of `decision/pass_quality.py`).
 
 Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
@@ -84,7 +85,7 @@ WEIGHTS_OF_KINDS = {'bdd100k': 3.0, NEGATIVES: 6.0}  # in the fit, 1 of the othe
 NEAR_HEIGHT = 0.5  # of the image; persons that are higher are near
 EXTREME_SIZES = (-2.3, 2.3)  # logarithms of sizes over a tenth of the image's side: 1 to 100 %
 LEAST_SLOPE = 0.1  # of the new score's logit over the own one's
-RIDGE = 1e-3  # on coefficients, towards those that keep every score
+RIDGE = 2.0  # over the number of objects: on coefficients, towards those that keep every score
 
 
 Found = Mapping[str, Sequence[Detections]]  # by look, of each image
@@ -398,14 +399,16 @@ def regression(features: np.ndarray, is_object: np.ndarray, weights: np.ndarray)
     """Coefficients of a weighted logistic regression, drawn towards those that keep every score: `[FEATURES]`."""
     start = np.zeros(FEATURES)
     start[0] = 1.0
+    # The fewer objects of a class there are, the less is read from them.
+    ridge = RIDGE / max(1, is_object.sum())
 
     def loss(coefficients: np.ndarray) -> tuple[float, np.ndarray]:
         logits = np.clip(features @ coefficients, -50.0, 50.0)
         away = np.where(np.arange(FEATURES) != 1, coefficients - start, 0.0)
         errors = weights * (np.logaddexp(0.0, logits) - is_object * logits)
-        value = errors.sum() / weights.sum() + RIDGE * (away**2).sum()
+        value = errors.sum() / weights.sum() + ridge * (away**2).sum()
         slopes = weights * (1.0 / (1.0 + np.exp(-logits)) - is_object)
-        return value, features.T @ slopes / weights.sum() + 2.0 * RIDGE * away
+        return value, features.T @ slopes / weights.sum() + 2.0 * ridge * away
 
     # Whatever the size of the box and of the image's objects, a more certain box stays the more probable one.
     corners = np.array([(1.0, *at) for at in itertools.product(EXTREME_SIZES, repeat=2)])

@@ -66,6 +66,20 @@ def test_more_time_loses_what_the_best_shorter_answer_finds_beyond_both_longest_
     assert first_pass.losses_by_more_time({'coco': rows}) == {'coco': {'person': 5.5, 'bike': 0.0}}
 
 
+def test_few_objects_leave_scores_nearer_to_what_they_were_than_many(first_pass):
+    rng = np.random.default_rng(0)
+    features = np.zeros((40, first_pass.FEATURES))
+    features[:, 0], features[:, 3] = rng.normal(size=40), 1.0
+    is_object = rng.random(40) < 0.2  # fewer than the scores say
+    offsets = [
+        first_pass.regression(
+            np.tile(features, (times, 1)), np.tile(is_object, times), np.ones(40 * times)
+        )[3]
+        for times in (1, 10, 100)
+    ]
+    assert 0.0 > offsets[0] > offsets[1] > offsets[2]
+
+
 def test_detections_are_kept_for_the_images_that_they_are_of(first_pass, tmp_path):
     frames = [Frame(name, 0, lambda: np.zeros((10, 10, 3), np.uint8)) for name in 'ab']
     known = GroundTruth(np.zeros((0, 4), np.float32), np.zeros(0, int), np.zeros(0, bool))
