@@ -10,7 +10,7 @@ With `--fit` two things are found anew, on other images of the kinds that traini
 YOLOX-Nano's scores, a logistic curve per class that goes into its weights file, and the coefficients of `LookFusion`, by
 which what both found is joined, which go into the passes file of `street`. They are fitted on all first looks before
 `street` at three scales; images of each kind weigh as much as those of another, dashcams three times and images without
-road users six times that: at the weight of one kind they had 1.5 to 2.4 times as many false boxes at the same recall.
+road users six times that: at the weight of one kind they had 1.6 to 2.6 times as many false boxes at the same recall.
 Coefficients are drawn towards scores as they are, the more the fewer objects of a class the images show.
 On the same images it says what both looks find beyond the better of them (`TOGETHER` of `decision/pass_quality.py`).
 
