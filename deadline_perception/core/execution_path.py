@@ -259,12 +259,13 @@ class PathSpace:
                     f'side by side, so that the parts of a name can be distinguished'
                 )
         for symbol, group in self._groups:
-            lengths = {len(label) for at in group for label in self.operators[at].labels}
-            if len(group) > 1 and len(lengths) > 1:
-                raise ValueError(
-                    f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, '
-                    f'expected one length, so that their shared part of a name can be read'
-                )
+            for operator in (self.operators[at] for at in group):
+                lengths = {len(label) for label in operator.labels}
+                if len(group) > 1 and len(lengths) > 1:
+                    raise ValueError(
+                        f'operator {operator.name} of the shared symbol {symbol!r} has labels of '
+                        f'{sorted(lengths)} letters, expected one length, so that a name can be read'
+                    )
 
     def _check_alternative(self, segment: Segment, known: set[str]) -> None:
         if segment.only_on is None:
@@ -523,13 +524,18 @@ class PathSpace:
 
     def _read(self, text: str, group: tuple[int, ...]) -> list[int] | None:
         """Index of each setting that one part of a name gives; None when it gives something else."""
-        length = len(text) // len(group)
-        labels = [text[number * length : (number + 1) * length] for number in range(len(group))]
-        if ''.join(labels) != text or any(
-            label not in self.operators[at].labels for at, label in zip(group, labels)
-        ):
+        lengths = [len(self.operators[at].labels[0]) for at in group]
+        if len(group) == 1:
+            lengths = [len(text)]
+        if sum(lengths) != len(text):
             return None
-        return [self.operators[at].labels.index(label) for at, label in zip(group, labels)]
+        found = []
+        for at, end, length in zip(group, itertools.accumulate(lengths), lengths):
+            label = text[end - length : end]
+            if label not in self.operators[at].labels:
+                return None
+            found.append(self.operators[at].labels.index(label))
+        return found
 
     @cached_property
     def key_tables(

@@ -67,9 +67,8 @@ def spaces(draw) -> PathSpace:
         st.lists(st.sampled_from(('a', 'b', 'cd', 'ce', 's')), max_size=3, unique=True)
     ):
         shared = draw(st.integers(1, 2))
-        length = draw(st.integers(1, 3))
         operators += [
-            _operator(draw, len(operators) + more, symbol, length, shared == 1)
+            _operator(draw, len(operators) + more, symbol, draw(st.integers(1, 3)), shared == 1)
             for more in range(shared)
         ]
     names = draw(st.permutations([operator.name for operator in operators]))
@@ -319,7 +318,7 @@ def more(symbol, most=2):
         ((ONE, OTHER), (Segment('a', 'all', 'one', ('other',)), B), 'segment a depends on .*other'),
         ((ONE, OTHER, more('a')), (A, B, C), r"symbols of operators are \['a', 'a', 'b'\]"),
         ((ONE, more('ab')), (A, C), r"symbols of operators are \['a', 'ab'\], expected none to"),
-        ((ONE, more('a', 10)), (A, C), r"symbol 'a' have labels of \[1, 2\] letters"),
+        ((ONE, more('a', 10)), (A, C), r"symbol 'a' has labels of \[1, 2\] letters"),
     ],
 )
 def test_impossible_declarations_are_refused(operators, segments, message):

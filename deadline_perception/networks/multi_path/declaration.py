@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import reprlib
 from collections.abc import Sequence
 
@@ -80,6 +81,8 @@ def dense_path_space(
     proposals: Sequence[int],
     heads: int,
     scales: Sequence[float],
+    kept_groups: Sequence[int] = (),
+    head_labels: Sequence[str] = (),
 ) -> PathSpace:
     """The path space of a dense detector, whose pyramid has one width.
 
@@ -87,16 +90,18 @@ def dense_path_space(
         skips_per_stage, proposals, scales: see `multi_path_space`.
         widths: fractions of the channels within blocks, descending from 1, two decimals at most.
         heads: number of heads for regions; one setting more leaves the first stage's answer as it is.
+        kept_groups: numbers of the groups that no path skips; names of paths have a 0 for each of them.
+        head_labels: what names of paths call the settings of the switch; none: by their numbers.
 
     Raises:
         ValueError: a choice is empty or out of order, or a fraction does not survive in a path's name.
     """
     check_choices(proposals, widths=widths, scales=scales)
-    skips, segments = _backbone(skips_per_stage, ('scale',))
+    skips, segments = _backbone(skips_per_stage, ('scale',), kept_groups)
     others = [
         Operator('width', WIDTH, tuple(reversed(widths)), 'w'),
         Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
-        Operator('head', SWITCH, tuple(map(str, range(heads + 1))), 'h'),
+        Operator('head', SWITCH, tuple(map(str, range(heads + 1))), 'h', tuple(head_labels)),
     ]
     segments += [
         Segment('pyramid', 'conv', None, ('scale',)),
@@ -114,20 +119,33 @@ def _scale(scales: Sequence[float]) -> Operator:
 
 
 def _backbone(
-    skips_per_stage: Sequence[int], scale: tuple[str, ...]
+    skips_per_stage: Sequence[int], scale: tuple[str, ...], kept_groups: Sequence[int] = ()
 ) -> tuple[list[Operator], list[Segment]]:
     """The skip operators, and the segments before the pyramid; `scale`: name of the operator, if there is one."""
-    skips: list[Operator] = []
+    skips = _skips(sum(skips_per_stage), kept_groups)
+    decided = {operator.name for operator in skips}
+    groups = (f'skip{number}' for number in itertools.count())
     segments = [Segment('pre', 'pre', scale[0] if scale else None, scale)]
     for stage, count in enumerate(skips_per_stage, 1):
         segments.append(
             Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, (*scale, 'width'))
         )
-        for _ in range(count):
-            name = f'skip{len(skips)}'
-            skips.append(Operator(name, SKIP, ('skip', 'run'), 's', labels=('1', '0')))
-            segments.append(Segment(name, 'conv', name, (*scale, 'width')))
+        for name in itertools.islice(groups, count):
+            operator = name if name in decided else None
+            segments.append(Segment(name, 'conv', operator, (*scale, 'width')))
     return skips, segments
+
+
+def _skips(groups: int, kept: Sequence[int]) -> list[Operator]:
+    """An operator for each group of blocks that is not kept. A name has a digit for every group, so that it says the same
+    whichever are kept: the 0 of a kept one is part of its neighbour's label."""
+    free = [number for number in range(groups) if number not in kept]
+    found = []
+    for number, begin, end in zip(free, [0, *free[1:]], [*free[1:], groups]):
+        before, after = '0' * (number - begin), '0' * (end - number - 1)
+        labels = tuple(f'{before}{digit}{after}' for digit in '10')
+        found.append(Operator(f'skip{number}', SKIP, ('skip', 'run'), 's', labels))
+    return found
 
 
 def check_choices(proposals: Sequence[int], **fractions: Sequence[float]) -> None:

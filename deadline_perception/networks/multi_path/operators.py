@@ -246,7 +246,7 @@ class Skip(nn.Module, Generic[Part]):
 
     def forward(self, x: Tensor, path: ExecutionPath) -> Tensor:
         """Runs the blocks unless the path skips them; a skipped block is never computed."""
-        if path[self.name] == 'skip':
+        if self.name in path.space.place and path[self.name] == 'skip':
             return x
         for block in self.blocks:
             x = block(x, path['width'])

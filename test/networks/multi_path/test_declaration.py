@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from deadline_perception.core.execution_path import SCALE
 from deadline_perception.networks.multi_path.configuration import STREET
 from deadline_perception.networks.multi_path.declaration import (
+    dense_path_space,
     multi_path_space,
     scale_of,
     scaled_size,
@@ -57,6 +58,28 @@ def test_scale_is_decided_first_and_unnamed_at_the_full_size():
         'pre@r0.67 stage1@r0.67-w1.00 pyramid@r0.67-w1.00-f1.00 rpn@r0.67-f1.00 '
         'proposals@r0.67-p10 regions@r0.67-f1.00-p10 head@h0-f1.00-p10 post@r0.67-p10'
     )
+
+
+def test_kept_groups_and_labels_leave_the_names_of_paths_and_segments_as_they_are():
+    shape = {
+        'skips_per_stage': (1, 2, 0, 2),
+        'widths': (1.0,),
+        'proposals': (5, 10),
+        'scales': (1.0, 0.5),
+    }
+    wide = dense_path_space(**shape, heads=2)
+    space = dense_path_space(**shape, heads=1, kept_groups=(0, 2, 4), head_labels=('0', '2'))
+    assert [operator.name for operator in space.operators] == (
+        'scale skip1 skip3 width proposals head'.split()
+    )
+    same = [path for path in wide if str(path)[-1] in '02' and not _skips(path, '024')]
+    assert [str(path) for path in space] == [str(path) for path in same]
+    for path, other in zip(space, same):
+        assert space.parse(str(path)) == path and space.keys(path) == wide.keys(other)
+
+
+def _skips(path, groups):
+    return any(path[f'skip{number}'] == 'skip' for number in groups)
 
 
 def test_sizes_are_scaled_to_multiples_of_the_largest_stride():

@@ -42,6 +42,9 @@ def image():
         ({'input_size': (32, 8192)}, 'input_size is'),
         ({'skip_groups': ((1,),) * 6}, 'skip_groups is'),
         ({'skip_groups': ((), (2,), (3,), (2,), (2,), ())}, 'skip_groups is'),
+        ({'kept_groups': (1, 1)}, 'kept_groups is'),
+        ({'kept_groups': (5,)}, 'kept_groups is'),
+        ({'head_labels': ('0',)}, 'settings of head are called'),
         ({'widths': (1.0, 0.7)}, 'widths is'),
         ({'widths': (0.5, 1.0)}, 'widths is'),
         ({'proposals': (5000,)}, 'proposals'),
@@ -73,7 +76,7 @@ def test_every_kind_of_path_gives_boxes_inside_the_image(network, image):
 
 
 def test_segments_and_training_compute_the_same_features(network, image):
-    path = network.path_space.largest.replace(width=0.75)
+    path = network.path_space.largest.replace(width=0.5, skip1='skip')
     run = network.start(image, path)
     while network.path_space.segments[run.segment].name != 'rpn':
         run.run_segment()
@@ -133,6 +136,13 @@ def test_proposals_are_the_best_boxes_without_repetition():
     )
     torch.testing.assert_close(boxes, torch.tensor([[32.0, 8, 96, 72], [0.0, 8, 64, 72]]))
     torch.testing.assert_close(found, torch.tensor([[0.2, 0.9], [0.5, 0.1]]))
+
+
+def test_a_shape_that_keeps_nothing_is_what_it_was_before_shapes_could():
+    whole = replace(SMALL, kept_groups=(), head_labels=())
+    assert set(whole.identity) == set(whole.record) - {'kept_groups', 'head_labels'}
+    assert set(SMALL.identity) == set(SMALL.record)
+    assert len(whole.path_space) == 2**4 * len(SMALL.path_space)
 
 
 def test_weights_survive_their_file(network, image, tmp_path):
