@@ -23,25 +23,25 @@ from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 
 OURS, PUBLIC = 'street', 'yolox-nano'
-# Of every scale the whole path, one with all blocks skipped, and some between that the frontier plans.
+# Of every scale the whole path, mostly one that skips all that can be skipped, and some between that the frontier plans.
 OUR_PATHS = (
-    'r0.25-s11111-w0.50-p25-h0',
+    'r0.25-s01100-w0.75-p50-h0',
+    'r0.25-s00000-w1.00-p100-h0',
     'r0.25-s00000-w1.00-p100-h2',
-    'r0.36-s11111-w0.50-p25-h0',
-    'r0.36-s11111-w1.00-p100-h0',
-    'r0.36-s11101-w1.00-p100-h0',
+    'r0.36-s01100-w0.75-p50-h0',
+    'r0.36-s01100-w1.00-p100-h0',
     'r0.36-s01000-w1.00-p100-h0',
     'r0.36-s00000-w1.00-p100-h0',
     'r0.36-s00000-w1.00-p100-h2',
-    'r0.53-s11111-w1.00-p100-h0',
-    'r0.53-s11111-w1.00-p100-h2',
-    'r0.53-s01101-w1.00-p100-h2',
+    'r0.53-s01100-w1.00-p100-h0',
+    'r0.53-s01100-w1.00-p100-h2',
     'r0.53-s00000-w1.00-p100-h0',
     'r0.53-s00000-w1.00-p100-h2',
-    's11111-w1.00-p100-h2',
-    's11101-w1.00-p100-h2',
+    'r0.75-s00000-w1.00-p100-h0',
+    'r0.75-s00000-w1.00-p100-h2',
     's01100-w1.00-p100-h2',
-    's00000-w1.00-p100-h1',
+    's01000-w1.00-p100-h2',
+    's00000-w1.00-p100-h0',
     's00000-w1.00-p100-h2',
 )
 PUBLIC_PATHS = ('r0.50', 'r0.65', 'r1.00')

@@ -128,22 +128,20 @@ class DenseConfig(Shape):
     @property
     def identity(self) -> dict[str, Any]:
         """All attributes but those that came with a later version and are at their default."""
-        return {
-            name: value for name, value in self.record.items() if value or name not in _LATER
-        }
+        return {name: value for name, value in self.record.items() if value or name not in _LATER}
 
 
 STREET = DenseConfig(
     name='street',
     input_size=(704, 1248),
     skip_groups=((1,), (2,), (3,), (2,), (2,), ()),
-    widths=(1.0, 0.5),
+    widths=(1.0, 0.75),
     pyramid_channels=32,
     proposals=(50, 100),
     heads=(HeadConfig(2, (256,)),),
     scales=(1.0, 0.75, 0.53, 0.36, 0.25),  # each has about half the pixels of the one before
-    # It had 32 combinations of skips, a width of 0.75, 25 proposals and a lighter head, `1`: worth less than 0.3 AP each
-    # (measured: benchmarks/setting_worth.py). What is left has the names that it had among them.
-    kept_groups=(0, 2, 3, 4),
+    # Three further skips, a width of 0.5, 25 proposals and a lighter head, `1`, were worth less than 0.3 AP each (measured:
+    # benchmarks/setting_worth.py). What is left has the names that it had among them.
+    kept_groups=(0, 3, 4),
     head_labels=('0', '2'),
 )
