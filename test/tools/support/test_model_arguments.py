@@ -66,17 +66,17 @@ def test_models_are_told_apart_by_their_words(tmp_path):
         small_yolo(tmp_path / 'b', name='a', classes=1),
     )
     options = '--classes car,bus --classes __background__,dog --classes cat --input-size 64 96'
-    models = (first, 'ssd300_vgg16:w/my net.pth', second, 'street', 'street:s00000-w1.00-p100-h1')
+    models = (first, 'ssd300_vgg16:w/my net.pth', second, 'street', 'street:s00000-w1.00-p100-h2')
     found = read_models(words(*models, *options.split()))
     assert [(spec.name, spec.kind, spec.classes) for spec in found] == [
         ('a', 'onnx', ('car', 'bus')),
         ('my_net', 'torchvision', (None, 'dog')),
         ('a_2', 'onnx', ('cat',)),
         ('street', 'multi-path', ()),
-        ('street.s00000_w1.00_p100_h1', 'multi-path', ()),
+        ('street.s00000_w1.00_p100_h2', 'multi-path', ()),
     ]
     assert found[1].architecture == 'ssd300_vgg16' and found[0].input_size == (64, 96)
-    assert found[4].path == 's00000-w1.00-p100-h1'
+    assert found[4].path == 's00000-w1.00-p100-h2'
     with pytest.raises(ModelError, match='expected once, or once for each of 2 models'):
         read_models(words(first, second, *['--classes', 'x'] * 3))
 
