@@ -78,7 +78,7 @@ SWITCHED = (
     's00000-w1.00-p100-h2',
     'r0.53-s00000-w1.00-p100-h0',
     'r0.36-s00000-w1.00-p100-h2',
-    'r0.25-s11111-w0.50-p25-h0',
+    'r0.25-s01100-w0.75-p50-h0',
 )
 SWITCH_BLOCK, SWITCH_BLOCKS = 10, 40
 GOAL_MARGIN, GOAL_US = 0.5, 50.0
