@@ -19,12 +19,13 @@ from deadline_perception.networks.weights_file import read_calibration, read_hea
 
 EXPORT_SUFFIXES = ('.onnx', '.xml', '.tflite')
 SET_SUFFIXES = ('.yaml', '.yml')
-MULTI_PATH, ELASTIC, EXPORT, SET = 'multi_path', 'elastic', 'export', 'set'
+MULTI_PATH, YOLOX = 'multi_path', 'yolox'
+ELASTIC, EXPORT, SET = 'elastic', 'export', 'set'
 _ELASTIC_KEY = 'elastic'  # of the metadata of weights
 _EXTRAS = 'deadline_perception.extras'
 LOADERS = {
     MULTI_PATH: 'deadline_perception.networks.multi_path.checkpoint:load_detector',
-    'yolox': 'deadline_perception.networks.yolox.checkpoint:load_yolox',
+    YOLOX: 'deadline_perception.networks.yolox.checkpoint:load_yolox',
     'nested_classifier': f'{_EXTRAS}.several_networks.classifier.checkpoint:load_classifier',
     ELASTIC: f'{_EXTRAS}.elastic.checkpoint:load_elastic',
     EXPORT: f'{_EXTRAS}.external_models.model_set.exported_model:load_exported',
@@ -33,7 +34,7 @@ LOADERS = {
 # Of the same kinds, without layers.
 OUTLINES = {
     MULTI_PATH: 'deadline_perception.networks.multi_path.dense.outline:outline_of',
-    'yolox': 'deadline_perception.networks.yolox.outline:outline_of',
+    YOLOX: 'deadline_perception.networks.yolox.outline:outline_of',
 }
 
 

@@ -22,6 +22,7 @@ from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.evaluation.path_accuracy import readable_frames
+from deadline_perception.extras.external_models.public_yolox import save_yolox
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drives
 from deadline_perception.extras.training.kept_apart import (
     LEAST_IMAGES,
@@ -46,7 +47,10 @@ from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich,
 from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.weights_start import start_from_weights
+from deadline_perception.extras.training.yolox_training import YoloxTrainer
 from deadline_perception.extras.workers import Workers, joined_workers, own_gpu
+from deadline_perception.networks.kinds import YOLOX, weights_kind
+from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.networks.multi_path.checkpoint import (
     build_detector,
     load_detector,
@@ -56,6 +60,9 @@ from deadline_perception.networks.multi_path.configuration import DetectorConfig
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
+from deadline_perception.networks.weights_file import read_header
+from deadline_perception.networks.yolox.checkpoint import load_yolox
+from deadline_perception.networks.yolox.network import YoloxDetector
 from deadline_perception.tools.evaluate import evaluate_with_progress
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.support.file_arguments import THREADS, check_file, check_numbers
@@ -248,6 +255,8 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
         kept = judged_by([_annotated(text, args.classes, 'val') for text in args.val])
     else:
         sequences, kept = keep_apart(sequences)
+    if args.start is not None and args.start.suffix != '.xml' and _is_yolox(args.start):
+        return _train_yolox(args, plan, sequences, kept, stop)
     mapping = {} if args.classes is None else read_map(args.classes)
     of_drives = [
         name
@@ -295,8 +304,51 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     return ended_run(args, trainer.step, stop)
 
 
+def _is_yolox(weights: Path) -> bool:
+    return weights_kind(read_header(weights).metadata) == YOLOX
+
+
+def _train_yolox(
+    args: argparse.Namespace,
+    plan: TrainingPlan,
+    sequences: list[Sequence],
+    kept: KeptApart | None,
+    stop: StopRequest,
+) -> int:
+    """Trains the first look further: the classes stay those of its weights."""
+    if args.device != 'cpu' or args.drives:
+        raise ValueError(
+            f'--device is {args.device} and --drives {args.drives}, expected cpu and 0 with {args.start}'
+        )
+    network = load_yolox(args.start)
+    shares = [math.sqrt(len(sequence.frames)) for sequence in sequences]
+    source = SampleSource(
+        sequences,
+        shares,
+        network.input_size,
+        network.class_names,
+        args.without,
+        keeps_aspect=True,
+    )
+    trainer = YoloxTrainer(network, source, plan, network.weights_hash)
+    if args.state.is_file():
+        trainer.resume(args.state)
+    print(f'{len(source)} images, goes on from step {trainer.step}')
+    with stop.listening():
+        run_and_save(trainer, args.state, stop, 'classes')
+    network.load_state_dict(trainer.average)
+    facts = read_header(args.start).metadata
+    recipe = recipe_text(args, source.digest, trainer.step)
+    save_yolox(network, args.out, licence=facts.get('licence', ''), recipe=recipe)
+    _judge(args, network, kept, trainer.step)
+    return ended_run(args, trainer.step, stop)
+
+
 def _judge(
-    args: argparse.Namespace, network: MultiPathDetector, kept: KeptApart | None, steps: int
+    args: argparse.Namespace,
+    network: MultiPathDetector | YoloxDetector,
+    kept: KeptApart | None,
+    steps: int,
 ) -> None:
     """Says how the weights compare with those that the training began with, on images that it has not seen."""
     if kept is None:
@@ -307,12 +359,12 @@ def _judge(
         return
     frames = readable_frames(kept.frames)
 
-    def precision(one: MultiPathDetector):
+    def precision(one: MultiPathDetector | YoloxDetector):
         path = one.path_space.largest
         return evaluate_with_progress(one, kept.sequence, frames, [path])[path].precision
 
     continues = args.start is not None and args.start.suffix != '.xml'
-    start = load_detector(args.start, network.device) if continues else None
+    start = load_weights(args.start, network.device) if continues else None
     names = network.class_names if start is None else start.class_names
     before = None if start is None else mean_ap(precision(start), names)
     after = mean_ap(precision(network), names)
@@ -444,7 +496,10 @@ def _measure_norms(
 
 
 def run_and_save(
-    trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest, shown: str = 'path0'
+    trainer: Trainer | LevelTrainer | YoloxTrainer,
+    state: Path,
+    stop: StopRequest,
+    shown: str = 'path0',
 ) -> None:
     """Trains to the end, or until it should stop; saves the state and draws the curves every minute and at last. Shown
     is the loss of that name.

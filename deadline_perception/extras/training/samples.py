@@ -87,6 +87,7 @@ class SampleSource:
         size: height and width in px of the samples where `draw` is given no other.
         class_names: the classes to learn, at least one of each sequence's; None for all that they name.
         without: `AUGMENTATIONS` to leave out.
+        keeps_aspect: show images in their own aspect, for networks that do not stretch them.
         held_bytes: memory for images that are held.
 
     Attributes:
@@ -105,6 +106,8 @@ class SampleSource:
         class_names: tuple[str, ...] | None = None,
         without: Collection[str] = (),
         held_bytes: float = _HELD_BYTES,
+        *,
+        keeps_aspect: bool = False,
     ) -> None:
         if not AUGMENTATIONS.keys() >= set(without):
             raise ValueError(
@@ -113,6 +116,7 @@ class SampleSource:
             )
         self.size = size
         self._without = frozenset(without)
+        self._keeps_aspect = keeps_aspect
         self.class_names = class_names or all_class_names(sequences)
         named = np.array(
             [[name in sequence.class_names for name in self.class_names] for sequence in sequences]
@@ -264,8 +268,12 @@ class SampleSource:
         if 'scale' in self._without:
             scales = (1.0, 1.0)
         by_side = generator.random() < _BY_SIDE_SHARE and wanted is not None and whole is None
+        fitted = whole or size
+        if self._keeps_aspect:
+            least = min(have / side for have, side in zip(fitted, image.shape))
+            fitted = (image.shape[0] * least, image.shape[1] * least)
         scale_x, scale_y = _view_scales(
-            generator, image.shape[:2], whole or size, scales, wanted if by_side else None
+            generator, image.shape[:2], fitted, scales, wanted if by_side else None
         )
         spare_x, spare_y = width - image.shape[1] * scale_x, height - image.shape[0] * scale_y
         shift_x, shift_y = (
@@ -363,7 +371,7 @@ def _repeat_factors(ground_truths: list[GroundTruth], classes: int) -> np.ndarra
 def _view_scales(
     generator: np.random.Generator,
     image: tuple[int, int],
-    frame: tuple[int, int],
+    frame: tuple[float, float],
     scales: tuple[float, float],
     wanted_xyxy_px: np.ndarray | None,
 ) -> np.ndarray:

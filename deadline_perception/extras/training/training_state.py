@@ -95,9 +95,12 @@ class ResumableTraining(Generic[Network]):
     @torch.no_grad()
     def _end_step(self) -> None:
         """Updates the weights by their gradients, and the average by them: faster at first, when it is far behind."""
-        self.optimiser.step()
+        self._update()
         decay = min(self.plan.ema, (1 + self.step) / (10 + self.step))
         torch._foreach_lerp_(*self._averaged, 1 - decay)
+
+    def _update(self) -> None:
+        self.optimiser.step()
 
     def save(self, file: Path) -> None:
         """Writes everything needed to go on, whole or not at all.

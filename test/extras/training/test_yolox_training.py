@@ -1,0 +1,185 @@
+import numpy as np
+import pytest
+import torch
+
+from deadline_perception.core.opencv import cv2
+from deadline_perception.core.records import GroundTruth
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.extras.external_models.public_yolox import build_yolox
+from deadline_perception.extras.training.samples import SampleSource
+from deadline_perception.extras.training.targets import TargetObjects
+from deadline_perception.extras.training.training_plan import TrainingPlan
+from deadline_perception.extras.training.training_state import TrainingDiverged
+from deadline_perception.extras.training.yolox_training import (
+    YoloxTrainer,
+    answers_of,
+    assign,
+    losses,
+)
+from deadline_perception.networks.yolox.checkpoint import load_yolox
+from deadline_perception.networks.yolox.configuration import YoloxConfig
+from deadline_perception.networks.yolox.outline import cells
+
+SIZE = (96, 160)
+SMALL = YoloxConfig('small', SIZE, (1.0, 0.41), (('car', 'bus'), ('person',)))
+NAMES = ('vehicle', 'person')
+PLAN = TrainingPlan(steps=6, batch=2, learning_rate=1e-3, warm_up=1, seed=1, sizes=(SIZE,))
+
+
+def objects(boxes, labels, named=(True, True), crowd=()):
+    return TargetObjects(
+        np.float32(boxes).reshape(-1, 4),
+        np.int64(labels),
+        np.float32(crowd).reshape(-1, 4),
+        np.array(named),
+    )
+
+
+def answers(network, seed=0):
+    images = np.random.default_rng(seed).integers(0, 256, (1, 3, *SIZE), dtype=np.uint8)
+    return answers_of(network, torch.from_numpy(images))
+
+
+def test_answers_are_those_that_the_detector_gives():
+    network = load_yolox(share_folder() / 'models/yolox-nano.safetensors')
+    network.score_calibration = None
+    photograph = cv2.imread(str(share_folder() / 'examples/street.jpg'))
+    image = cv2.resize(photograph, (640, 384))
+    path = network.path_space.largest
+    found = network.detect(image, path)
+    with torch.no_grad():
+        given = answers_of(network, torch.from_numpy(image).permute(2, 0, 1)[None])
+    scores = (-torch.expm1(given.absent[0]) * given.objectness[0].sigmoid()[:, None]).numpy()
+    best = int(scores.max(1).argmax())
+    strongest = int(found.scores.argmax())
+    assert found.scores[strongest] == pytest.approx(scores.max(), abs=1e-3)
+    expected = given.boxes[0, best].numpy().clip(0, (640, 384, 640, 384))
+    np.testing.assert_allclose(found.boxes_xyxy_px[strongest], expected, atol=0.5)
+
+
+def test_an_object_takes_cells_near_its_middle_and_each_cell_one_object():
+    corners, strides = map(torch.from_numpy, cells(SIZE))
+    middles = (corners + 0.5) * strides[:, None]
+    boxes = torch.cat((middles - 8, middles + 8), 1)
+    wanted = torch.tensor([[32.0, 32.0, 48.0, 48.0], [36.0, 32.0, 52.0, 48.0]])
+    nothing = torch.zeros(len(boxes))
+    found = assign(
+        boxes, nothing, torch.full((len(boxes), 2), -1.0), wanted, torch.tensor([0, 1]), SIZE
+    )
+    assert len(found.cells) == len(found.cells.unique()) and set(found.objects.tolist()) == {0, 1}
+    for cell, owner, overlap in zip(found.cells, found.objects, found.overlaps):
+        centre = (wanted[owner, :2] + wanted[owner, 2:]) / 2
+        assert (middles[cell] - centre).abs().max() < 2.5 * strides[cell]
+        assert 0 <= overlap <= 1
+    # Of all cells the best boxes are those around the objects' own middles.
+    assert found.overlaps.max() > 0.5
+
+
+def test_an_object_that_no_cell_is_near_teaches_nothing():
+    count = len(cells(SIZE)[0])
+    far = torch.tensor([[1e4, 1e4, 1e4 + 5, 1e4 + 5]])
+    found = assign(
+        torch.zeros(count, 4),
+        torch.zeros(count),
+        -torch.ones(count, 2),
+        far,
+        torch.tensor([0]),
+        SIZE,
+    )
+    assert not len(found.cells)
+
+
+def test_what_a_source_does_not_mark_is_learnt_from_the_weights_at_the_start():
+    network = build_yolox(SMALL, NAMES, seed=1)
+    teacher = answers(network)
+    for parts in (
+        losses(teacher, teacher, [objects([], [], named=(True, False))], SIZE),
+        losses(teacher, teacher, [objects([], [])], SIZE),
+    ):
+        assert all(torch.isfinite(value) for value in parts.values())
+    given = answers(network)
+    given.objectness.retain_grad()
+    losses(given, teacher, [objects([], [], named=(True, False))], SIZE)['objectness'].backward()
+    of_unmarked = given.objectness.grad[0]
+    unmarked = -torch.expm1(teacher.absent[0, :, 1])
+    wanted = (teacher.objectness[0].sigmoid() * unmarked).detach()
+    torch.testing.assert_close(of_unmarked, (given.objectness[0].sigmoid() - wanted).detach())
+
+
+def test_cells_of_a_crowd_are_neither_right_nor_wrong():
+    network = build_yolox(SMALL, NAMES, seed=1)
+    given = answers(network)
+    given.objectness.retain_grad()
+    everything = [0, 0, SIZE[1], SIZE[0]]
+    known = objects([], [], crowd=everything)
+    losses(given, answers(network), [known], SIZE)['objectness'].backward()
+    assert not given.objectness.grad.any()
+
+
+@pytest.fixture
+def source(shapes):
+    return SampleSource([shapes], [1.0], SIZE, keeps_aspect=True)
+
+
+def start(source):
+    config = YoloxConfig('small', SIZE, (1.0,), tuple((name,) for name in source.class_names))
+    return build_yolox(config, source.class_names, seed=3)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(source, tmp_path):
+    whole = YoloxTrainer(start(source), source, PLAN)
+    seen = []
+    whole.run(report=lambda step, parts: seen.append(parts))
+    assert len(seen) == 6 and seen[0].keys() == {'boxes', 'objectness', 'classes'}
+    first = YoloxTrainer(start(source), source, PLAN)
+    first.run(3)
+    first.save(tmp_path / 'state.safetensors')
+    second = YoloxTrainer(start(source), source, PLAN)
+    second.resume(tmp_path / 'state.safetensors')
+    second.run()
+    for name, value in whole.average.items():
+        torch.testing.assert_close(second.average[name], value)
+
+
+def test_each_channel_changes_by_a_share_of_its_own_size(source):
+    network = start(source)
+    with torch.no_grad():
+        network.backbone.stem[0].weight[0] *= 1000.0
+    before = network.backbone.stem[0].weight.detach().clone()
+    trainer = YoloxTrainer(network, source, PLAN)
+    trainer._begin_step()
+    for weight in network.parameters():
+        weight.grad = torch.ones_like(weight)
+    trainer._end_step()
+    change = (network.backbone.stem[0].weight - before).abs().amax((1, 2, 3))
+    sizes = before.square().mean((1, 2, 3)).sqrt()
+    torch.testing.assert_close(change / sizes, torch.full_like(sizes, 1e-3), rtol=0.1, atol=0.0)
+
+
+def test_other_classes_and_a_loss_that_is_no_number_are_refused(source):
+    with pytest.raises(ValueError, match='expected those of the network'):
+        YoloxTrainer(build_yolox(SMALL, NAMES), source, PLAN)
+    network = start(source)
+    trainer = YoloxTrainer(network, source, PLAN)
+    with torch.no_grad():
+        network.head.levels[0].objectness.bias.fill_(float('nan'))
+    with pytest.raises(TrainingDiverged, match='lower learning rate'):
+        trainer.run(1)
+
+
+def test_samples_in_their_own_aspect_are_not_stretched(shapes):
+    square = SampleSource(
+        [shapes], [1.0], (64, 256), keeps_aspect=True, without=('mosaic', 'scale')
+    )
+    stretched = SampleSource([shapes], [1.0], (64, 256), without=('mosaic', 'scale'))
+
+    def aspects(source):
+        known = [source.draw(np.random.default_rng(seed)).ground_truth for seed in range(20)]
+        sides = np.concatenate([_sides(one) for one in known if len(one)])
+        return np.median(sides[:, 0] / sides[:, 1])
+
+    assert aspects(stretched) > 2 * aspects(square)
+
+
+def _sides(known: GroundTruth) -> np.ndarray:
+    return known.boxes_xyxy_px[:, 2:] - known.boxes_xyxy_px[:, :2]
