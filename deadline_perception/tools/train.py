@@ -255,7 +255,7 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
         kept = judged_by([_annotated(text, args.classes, 'val') for text in args.val])
     else:
         sequences, kept = keep_apart(sequences)
-    if args.start is not None and args.start.suffix != '.xml' and _is_yolox(args.start):
+    if args.backbone is None and _is_yolox(args.start):
         return _train_yolox(args, plan, sequences, kept, stop)
     mapping = {} if args.classes is None else read_map(args.classes)
     of_drives = [
@@ -304,8 +304,9 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     return ended_run(args, trainer.step, stop)
 
 
-def _is_yolox(weights: Path) -> bool:
-    return weights_kind(read_header(weights).metadata) == YOLOX
+def _is_yolox(start: Path | None) -> bool:
+    is_own = start is not None and start.suffix != '.xml'
+    return is_own and weights_kind(read_header(start).metadata) == YOLOX
 
 
 def _train_yolox(
