@@ -149,7 +149,7 @@ def drive(
         recent = model.whole.recent
         if recent.has_limit:
             ratio = budget_ms / times.expected_ms(path)
-            course.chances.append(float(recent.shares_within(math.log(ratio))))
+            course.chances.append(recent.share_within(math.log(ratio)))
         parts_ms = _times_ms(world, float(COSTS_MS[chosen]), number, rng)
         took_ms = sum(parts_ms)
         in_time = took_ms <= budget_ms

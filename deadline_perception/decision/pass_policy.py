@@ -28,6 +28,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.decision.policy import Choice, Quality, check_time_left
 from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.recent_times import RecentTimes
 from deadline_perception.timing.time_model import Forecast, TimeModel
 
 _BOUND_DEVIATIONS, _P90_DEVIATIONS = 2.326, 1.282  # of a normal distribution, of 99 and 90 %
@@ -39,7 +40,9 @@ _LIKELY = 0.99  # chance of a mandatory part that may go on: as the promise has 
 _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
 _MANY = 64  # paths that are planned among as they are
 _LEAST_GAIN = 0.003  # of quality at some size, for a path to be planned
+_FEW = 16  # paths that are looked at one by one, which takes less time than arrays do
 _SQRT_2 = math.sqrt(2.0)
+_LOG_NO_TIME = math.log(_NO_TIME_MS)
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
@@ -48,55 +51,32 @@ class _TimeLeft(NamedTuple):
     logarithm of a time over its forecast is normal: the 99th and 90th percentiles are the factor and `p90_share` of it.
 
     Attributes:
-        ms, factor, p90_share: as given; of the first, interruptions have been taken off.
-        recent: bound of the frames, or rests, that are looked at; None: none are known.
+        log_ms: logarithm of the forecast that it is as long as: where the frame goes as expected by recent ones, else
+            as in the median.
+        deviation: of the logarithm of a time over its forecast.
+        recent: frames, or rests, that are looked at; None: none are known.
     """
 
-    ms: float
-    factor: float
-    p90_share: float
-    recent: PartBound | None = None
+    log_ms: float
+    deviation: float
+    recent: RecentTimes | None
 
-    @property
-    def deviation(self) -> float:
-        """Of that logarithm."""
-        between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
-        return max(-math.log(self.p90_share) / between, _LEAST_DEVIATION)
-
-    def chance(self, forecast_ms: float) -> float:
-        """That what is forecast to take so long is done in time."""
-        if forecast_ms <= _NO_TIME_MS or self.ms == math.inf:
+    def chance(self, log: float) -> float:
+        """That what is forecast to take so long, as a logarithm, is done in time."""
+        if log <= _LOG_NO_TIME:
             return 1.0
-        if self.ms <= _NO_TIME_MS:
-            return 0.0
-        if self.recent:
-            return float(self._recent_share(math.log(forecast_ms)))
-        ratio = math.log(self.ms / forecast_ms / self.factor) / self.deviation
-        return 0.5 * math.erfc(-(ratio + _BOUND_DEVIATIONS) / _SQRT_2)
+        if self.recent is not None:
+            return self.recent.share_within(self.log_ms - log)
+        return 0.5 * math.erfc((log - self.log_ms) / self.deviation / _SQRT_2)
 
     def chances(self, logs: np.ndarray) -> np.ndarray:
-        """The same of many, of logarithms of forecasts."""
-        exists = logs <= math.log(_NO_TIME_MS)
-        if self.ms <= _NO_TIME_MS:
-            return exists.astype(np.float64)
-        if self.ms == math.inf:
-            return np.ones_like(logs)
-        if self.recent:
-            return np.where(exists, 1.0, self._recent_share(logs))
-        deviation = self.deviation
-        median = math.log(self.factor) - _BOUND_DEVIATIONS * deviation
-        ratios = (math.log(self.ms) - median - logs) / deviation
-        return 0.5 * np.asarray(_erfc(-ratios / _SQRT_2), float)
-
-    def _recent_share(self, logs: np.ndarray | float) -> np.ndarray:
-        """Of recent frames, with those that were interrupted: so the time is all that there is."""
-        assert self.recent
-        expected = self.factor / self.recent.factor  # what a forecast is multiplied with
-        time = math.log((self.ms + self.recent.interruption_ms) / expected)
-        return self.recent.recent.shares_within(time - logs)
+        """The same of many, none of which is that of no time."""
+        if self.recent is not None:
+            return self.recent.shares_within(self.log_ms - logs)
+        return 0.5 * np.asarray(_erfc((logs - self.log_ms) / self.deviation / _SQRT_2), float)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
@@ -104,22 +84,29 @@ class _Candidates:
         prefix: place of the given choices among all that paths share.
         members: numbers of the paths, int `[N]`, ascending.
         places: of each of these.
-        logs: logarithm of the forecast until each result of each path, float64 `[results, N]`; of one that exists
-            already, that of no time. One row where no path has more than one result.
+        logs: logarithm of the forecast until each result that does not exist yet of each path, float64 `[results, N]`.
+            One row where no path has more than one such result.
+        exist: of which of these that is 0; None: of none.
+        remaining_ms: forecast until the end, `[N]`.
         mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
-        least_ms: the shortest mandatory part.
+        least_ms, longest_ms: the shortest mandatory part, and the longest.
         cheapest: place of the path with that among the members, and of those the shortest.
         results: how many exist already.
+        added: what each of `logs` adds in a scene, `[results, N]`; None: not gathered.
     """
 
     prefix: int
     members: np.ndarray
     places: dict[int, int]
     logs: np.ndarray
+    exist: np.ndarray | None
+    remaining_ms: np.ndarray
     mandatory_ms: np.ndarray
     least_ms: float
+    longest_ms: float
     cheapest: int
     results: int
+    added: np.ndarray | None = None
 
 
 class PassPolicy(FrontierPolicy):
@@ -156,15 +143,17 @@ class PassPolicy(FrontierPolicy):
         self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
         self._ends = self._result_ends()
         self._first = self._quality_sources()
-        self._candidates: dict[tuple[int, float, int], _Candidates] = {}
-        self._times: TimeModel | None = None
+        self._candidates: dict[float, dict[int, _Candidates]] = {
+            level: {} for level in self._levels
+        }
+        self._parts: list[PartBound] | None = None
         count = len(self._paths)
         segments = range(len(path_space.segments))
         prefixes = np.concatenate([at * count + self._prefix_numbers(at) for at in segments])
         order = np.argsort(prefixes, kind='stable')
         self._prefixes, self._begins = np.unique(prefixes[order], return_index=True)
         self._by_prefix = order % count
-        self._planned: tuple[_TimeLeft, Choice] | None = None
+        self._planned: tuple[Choice, float, float, float] | None = None
         weights = np.ones(1)
         if isinstance(quality, PassQuality):
             self._by_size = quality.by_size(self._paths)
@@ -174,15 +163,16 @@ class PassPolicy(FrontierPolicy):
 
     def learn_from(self, times: TimeModel) -> None:
         """Chances follow the frames that a time model of the same forecast has seen, from now on."""
-        self._times = times
+        self._parts = [times.part(segment) for segment in range(len(self._space.segments))]
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`."""
         check_time_left(remaining_ms, factor, p90_share)
         candidates = self._of_group(0, self._level(p90_share), 0)
         left = self._time_left(0, remaining_ms, factor, p90_share)
-        choice = self._best_expected(candidates, 0, left)
-        self._planned = left, choice
+        at = self._best_expected(candidates, left, remaining_ms, factor)
+        choice = self._choice(candidates, at, remaining_ms, factor)
+        self._planned = choice, remaining_ms, factor, p90_share
         return choice
 
     def redecide(
@@ -197,70 +187,131 @@ class PassPolicy(FrontierPolicy):
         """See `Policy.redecide`."""
         check_time_left(remaining_ms, factor, p90_share)
         level = self._level(p90_share)
-        frontiers, planned, begin, end = self._of_prefix(path, segment, level)
-        left = self._time_left(segment, remaining_ms, factor, p90_share)
+        frontiers, planned, _, _ = self._of_prefix(path, segment, level)
         if self._planned is not None:
-            at_plan, plan = self._planned
+            plan, plan_ms, *as_planned = self._planned
             has_not_run = (
                 plan.path is path
-                and at_plan[1:3] == left[1:3]
-                and 0.0 <= at_plan.ms - left.ms <= _DECIDING_MS
+                and 0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
+                and as_planned == [factor, p90_share]
                 and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
-        return self._best_expected(candidates, segment, left, planned)
+        left = self._time_left(segment, remaining_ms, factor, p90_share)
+        at = self._best_expected(candidates, left, remaining_ms, factor, planned)
+        return self._choice(candidates, at, remaining_ms, factor)
 
     def _time_left(
         self, segment: int, remaining_ms: float, factor: float, p90_share: float
     ) -> _TimeLeft:
-        recent = None if self._times is None else self._times.part(segment)
-        if recent and not recent.recent.has_limit:
-            recent = None
-        return _TimeLeft(remaining_ms, factor, p90_share, recent)
+        if remaining_ms <= _NO_TIME_MS:
+            return _TimeLeft(-math.inf, 1.0, None)
+        if self._parts is not None and remaining_ms < math.inf:
+            part = self._parts[segment]
+            if part.recent.has_limit:
+                # Of recent frames, with those that were interrupted: so the time is all that there is.
+                expected = factor / part.factor  # what a forecast is multiplied with
+                log_ms = math.log((remaining_ms + part.interruption_ms) / expected)
+                return _TimeLeft(log_ms, 1.0, part.recent)
+        between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
+        deviation = max(-math.log(p90_share) / between, _LEAST_DEVIATION)
+        median = math.log(factor) - _BOUND_DEVIATIONS * deviation
+        return _TimeLeft(math.log(remaining_ms) - median, deviation, None)
 
     def _best_expected(
-        self, candidates: _Candidates, segment: int, left: _TimeLeft, planned: int = -1
-    ) -> Choice:
-        logs = candidates.logs
+        self,
+        candidates: _Candidates,
+        left: _TimeLeft,
+        remaining_ms: float,
+        factor: float,
+        planned: int = -1,
+    ) -> int:
+        """Place of the best among the members."""
         results = candidates.results
         here = candidates.places.get(planned)
         so_far = self._at_end.item(results - 1, planned) if results else 0.0
-        if here is not None and len(logs) == results + 1:
+        if here is not None and len(candidates.logs) == 1:
             # Mostly nothing can be so much better, and no other needs to be looked at.
-            chance = left.chance(self._remaining_ms.item(segment, planned))
-            may_go_on = results or chance >= _LIKELY
+            chance = left.chance(candidates.logs.item(here))
             gain = chance * (self._at_end.item(-1, planned) - so_far)
             most = self._most.item(candidates.prefix) - so_far
+            may_go_on = results or chance >= _LIKELY
             if may_go_on and gain > _NEGLIGIBLE and most - gain <= self._keep_epsilon:
-                return self._choice(segment, candidates, here, left)
-        chances = left.chances(logs)
-        expected = sum(chances * self._added[: len(logs)].take(candidates.members, axis=1))
-        if not results:
-            fits = candidates.mandatory_ms * left.factor <= left.ms
-            if planned >= 0:
-                fits |= chances[0] >= _LIKELY
-            if not fits.any():
-                fits = chances[-1] >= _EVEN_CHANCE
-                fits[candidates.cheapest] = True
-            expected = np.where(fits, expected, -1.0)
-        at = int(expected.argmax())
-        if here is not None:
-            kept = expected.item(here)
-            is_worth_it = not results or kept - so_far > _NEGLIGIBLE
-            if is_worth_it and expected.item(at) - kept <= self._keep_epsilon:
-                at = here
-        return self._choice(segment, candidates, at, left)
+                return here
+        at, kept, best = -1, 0.0, -1.0
+        if here is not None and len(candidates.members) <= _FEW:
+            expected = self._expected_of_few(candidates, left, so_far, remaining_ms, factor)
+            best, kept = max(expected), expected[here]
+            at = expected.index(best)
+        if best < 0.0:
+            values = self._expected(candidates, left, so_far, remaining_ms, factor, planned)
+            at = int(values.argmax())
+            best, kept = values.item(at), 0.0 if here is None else values.item(here)
+        if here is None or best - kept > self._keep_epsilon:
+            return at
+        return here if not results or kept - so_far > _NEGLIGIBLE else at
 
-    def _choice(self, segment: int, candidates: _Candidates, at: int, left: _TimeLeft) -> Choice:
+    def _expected_of_few(
+        self,
+        candidates: _Candidates,
+        left: _TimeLeft,
+        so_far: float,
+        remaining_ms: float,
+        factor: float,
+    ) -> list[float]:
+        """Expected quality of each member once a frame runs; -1 of one whose mandatory part may not go on."""
+        values = []
+        for place, member in enumerate(candidates.places):
+            chances = [left.chance(logs.item(place)) for logs in candidates.logs]
+            value = so_far
+            for row, chance in enumerate(chances, candidates.results):
+                value += chance * self._added.item(row, member)
+            if not candidates.results and chances[0] < _LIKELY:
+                is_kept = candidates.mandatory_ms.item(place) * factor <= remaining_ms
+                value = value if is_kept else -1.0
+            values.append(value)
+        return values
+
+    def _expected(
+        self,
+        candidates: _Candidates,
+        left: _TimeLeft,
+        so_far: float,
+        remaining_ms: float,
+        factor: float,
+        planned: int,
+    ) -> np.ndarray:
+        """Expected quality of each member, float64 `[N]`; -1 of those whose mandatory part is not to be run."""
+        chances = left.chances(candidates.logs)
+        if candidates.exist is not None:
+            chances[candidates.exist] = 1.0
+        added = candidates.added
+        if added is None:
+            added = self._gathered(candidates)
+        expected: np.ndarray = np.add.reduce(chances * added) + so_far
+        if candidates.results or candidates.longest_ms * factor <= remaining_ms:
+            return expected
+        fits = candidates.mandatory_ms * factor <= remaining_ms
+        if planned >= 0:
+            fits |= chances[0] >= _LIKELY
+        if not fits.any():
+            fits = chances[-1] >= _EVEN_CHANCE
+            fits[candidates.cheapest] = True
+        return np.where(fits, expected, -1.0)
+
+    def _choice(
+        self, candidates: _Candidates, at: int, remaining_ms: float, factor: float
+    ) -> Choice:
         chosen = candidates.members.item(at)
-        forecast_ms = self._remaining_ms.item(segment, chosen)
-        bound_ms = candidates.mandatory_ms.item(at) * left.factor
-        feasible = candidates.least_ms * left.factor <= left.ms
+        forecast_ms = candidates.remaining_ms.item(at)
         if candidates.results:  # promised already; the rest is worth a try while it can be in time
-            bound_ms = forecast_ms * left.factor
-            feasible = bound_ms <= left.ms
+            bound_ms = forecast_ms * factor
+            feasible = bound_ms <= remaining_ms
+        else:
+            bound_ms = candidates.mandatory_ms.item(at) * factor
+            feasible = candidates.least_ms * factor <= remaining_ms
         quality = self._at_end.item(-1, chosen)
         return Choice(self._paths[chosen], forecast_ms, bound_ms, feasible, quality)
 
@@ -272,6 +323,14 @@ class PassPolicy(FrontierPolicy):
         self._added[1:] -= self._at_end[:-1]
         self._most = np.maximum.reduceat(self._at_end[-1, self._by_prefix], self._begins)
         self._planned = None
+        for of_level in self._candidates.values():
+            if 0 in of_level:  # of all that a frame may start on
+                of_level[0].added = self._gathered(of_level[0])
+
+    def _gathered(self, candidates: _Candidates) -> np.ndarray:
+        """What the results that are to come add, `[results, N]`."""
+        rows = slice(candidates.results, candidates.results + len(candidates.logs))
+        return self._added[rows].take(candidates.members, axis=1)
 
     def _result_ends(self) -> np.ndarray:
         """Segment after which each result of each path exists, int `[results, paths]`, in their order; the last one of
@@ -302,7 +361,8 @@ class PassPolicy(FrontierPolicy):
     def _of_group(self, segment: int, level: float, group: int) -> _Candidates:
         """What may follow on given choices: gathered as it is first asked for, in 60 us, since a stream comes by a few of
         thousands."""
-        found = self._candidates.get((segment, level, group))
+        number = segment * len(self._paths) + group
+        found = self._candidates[level].get(number)
         if found is not None:
             return found
         frontiers = self._of_all(segment, level)
@@ -320,18 +380,24 @@ class PassPolicy(FrontierPolicy):
             is_whole = ends[0] == len(self._space.segments) - 1
             needed_ms = self._needed_ms[level][segment, members]
             mandatory_ms = np.where(is_whole, needed_ms, mandatory_ms)
-        candidates = _Candidates(
-            int(self._prefixes.searchsorted(segment * len(self._paths) + group)),
+        exist = until_ms[results:] <= _NO_TIME_MS
+        found = _Candidates(
+            int(self._prefixes.searchsorted(number)),
             members,
             {member: at for at, member in enumerate(members.tolist())},
-            np.log(np.maximum(until_ms, _NO_TIME_MS / 2.0)),
+            np.log(np.maximum(until_ms[results:], _NO_TIME_MS / 2.0)),
+            exist if exist.any() else None,
+            here_ms,
             mandatory_ms,
             float(mandatory_ms.min()),
+            float(mandatory_ms.max()),
             int(np.lexsort(until_ms.round(6)[::-1])[0]),
             results,
         )
-        self._candidates[segment, level, group] = candidates
-        return candidates
+        if segment == 0:
+            found.added = self._gathered(found)
+        self._candidates[level][number] = found
+        return found
 
     def _worth_planning(self, members: np.ndarray, level: float) -> np.ndarray:
         """Those of some paths that are better at some size of object than all that need less time, and have as many

@@ -10,7 +10,7 @@ apart. docs/promises.md says how both become a bound. Needs no torch.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -132,7 +132,8 @@ class RecentTimes:
         self._calm_frames = BURST_FRAMES
         self._first: list[tuple[float, float]] = []
         self._limit: float | None = None
-        self._window = np.zeros(0)  # the ordered log ratios when the limit was made
+        self._window = self._shares = np.zeros(0)  # the ordered log ratios when the limit was made
+        self._window_items = self._window.data  # of a memoryview, a few items are read fastest
         self._deviation = 0.0
         self._since = 0
         self.interruption_ms = 0.0
@@ -142,11 +143,23 @@ class RecentTimes:
         """Frames enough were seen for a limit of their own."""
         return self._limit is not None
 
-    def shares_within(self, log_ratios: np.ndarray | float) -> np.ndarray:
+    def shares_within(self, log_ratios: np.ndarray) -> np.ndarray:
         """Shares of the frames whose log ratios lie below given ones, interpolated; below all of them 0, and above all
         the chance that a next one does. Of as many as make a limit."""
-        shares = (np.arange(len(self._window)) + 0.5) / len(self._window)
-        return np.asarray(np.interp(log_ratios, self._window, shares, 0.0, shares[-1]))
+        return np.asarray(np.interp(log_ratios, self._window, self._shares, 0.0))
+
+    def share_within(self, log_ratio: float) -> float:
+        """The same of one log ratio."""
+        ratios = self._window_items
+        count = len(ratios)
+        after = bisect_right(ratios, log_ratio)
+        if after == 0:
+            return 0.0
+        below, share = ratios[after - 1], (after - 0.5) / count
+        if after == count or below == log_ratio:
+            return share
+        slope = ((after + 0.5) / count - share) / (ratios[after] - below)
+        return slope * (log_ratio - below) + share
 
     @property
     def log_limit(self) -> float:
@@ -241,7 +254,8 @@ class RecentTimes:
 
     def _renew_limit(self) -> None:
         count = len(self._ordered)
-        self._window = np.array(self._ordered)
+        self._window, self._shares = np.array(self._ordered), (np.arange(count) + 0.5) / count
+        self._window_items = self._window.data
         median, deviation = robust_moments(self._window)
         start = min(max(self.start.deviation, _LEAST_DEVIATION), _MOST_PRIOR_DEVIATION)
         weight = _PRIOR_FRAMES / (_PRIOR_FRAMES + count)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -267,10 +268,28 @@ def test_no_array_is_made_for_a_plan_that_no_path_can_beat(monkeypatch):
     policy.prepare()
     path = SPACE.parse('crun-s0')
     expected = policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY)
+    monkeypatch.setattr(pass_policy, '_FEW', 0)
     monkeypatch.delattr(pass_policy._TimeLeft, 'chances')
     assert policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY) == expected
     with pytest.raises(AttributeError, match='chances'):
         policy.redecide(path, 1, 11.0, FACTOR, 5.0, LIKELY)
+
+
+@given(
+    remaining_ms=st.one_of(st.floats(-1.0, 40.0), st.just(math.inf)),
+    planned=st.sampled_from([('crun-s1', 1), ('crun-s0', 1), ('s1', 2), ('s0', 2), ('s1', 3)]),
+    ratios=st.lists(st.floats(0.8, 2.0), max_size=40),
+)
+def test_a_few_paths_are_decided_as_many(remaining_ms, planned, ratios):
+    choices, (name, segment) = [], planned
+    for few in (0, 16):
+        policy, times = followed([], keep_epsilon=0.0)
+        for ratio in ratios:
+            times.part(segment).observe(10.0, 10.0 * ratio)
+        with mock.patch.object(pass_policy, '_FEW', few):
+            path = SPACE.parse(name)
+            choices.append(policy.redecide(path, segment, remaining_ms, FACTOR, 0.0, LIKELY))
+    assert choices[0] == choices[1]
 
 
 def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
@@ -328,9 +347,9 @@ def test_chances_are_those_of_the_frames_that_were_seen():
         25.0 * 1.2 - bound.interruption_ms
     )  # the deep path takes 25: three of four make it
     left = policy._time_left(0, remaining_ms, bound.factor, 0.9)
-    assert left.chance(25.0) == pytest.approx(0.75, abs=0.01)
+    assert left.chance(math.log(25.0)) == pytest.approx(0.75, abs=0.01)
     assert left.chances(np.log([25.0, 5.0])) == pytest.approx([0.75, 1.0], abs=0.01)
-    assert left.chances(np.log([1e-7]))[0] == 1.0  # a result that exists already
+    assert left.chance(math.log(1e-7)) == 1.0  # a result that exists already
 
 
 def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():

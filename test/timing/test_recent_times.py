@@ -226,6 +226,13 @@ def test_shares_are_those_of_frames_and_rise_with_the_time():
     assert shares[0] == 0.0 and (np.diff(shares) >= 0.0).all() and 0.99 < shares[-1] < 1.0
 
 
+@given(st.lists(st.floats(-1.0, 1.0), min_size=LEAST_RATIOS), st.floats(-2.0, 2.0))
+def test_the_share_of_one_is_that_of_many(log_ratios, log_ratio):
+    recent = seen([10.0 * math.exp(one) for one in log_ratios])
+    for one in (log_ratio, *recent._window, -math.inf, math.inf):
+        assert recent.share_within(one) == recent.shares_within(np.array([one]))[0]
+
+
 @pytest.mark.parametrize('count', [3, LEAST_RATIOS, 60, 700])
 def test_goes_on_where_its_state_was_taken(count):
     took_ms = noisy_ms(count, seed=12)
