@@ -243,8 +243,8 @@ def replay(
         took_ms = job.network_ms + skipped_ms
         bound_ms = times.bound_ms(job.path) + skipped_ms * times.factor / times.slowdown
         for decision in job.decisions:
-            rest_ms = decision.forecast_ms * times.factor_from(decision.segment, decision.progress)
-            rest_ms += times.interruption_from(decision.segment)
+            factor, interruption_ms = times.bound_from(decision.segment, decision.progress)
+            rest_ms = decision.forecast_ms * factor + interruption_ms
             skipped_ms = max(
                 0.0,
                 decision.forecast_ms * times.slowdown

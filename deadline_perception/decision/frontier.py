@@ -28,7 +28,7 @@ from deadline_perception.decision.policy import (
     check_position,
     check_time_left,
 )
-from deadline_perception.timing.time_model import Forecast
+from deadline_perception.timing.time_model import MAX_FACTOR, Forecast
 
 LEVELS = (
     0.5,
@@ -205,7 +205,11 @@ class FrontierPolicy:
                 self._of_all(segment, level)
 
     @staticmethod
-    def _level(p90_share: float) -> float:
+    def _level(remaining_ms: float, factor: float, p90_share: float) -> float:
+        """That of a time left, which is refused where nothing can be decided on it."""
+        is_known = remaining_ms == remaining_ms and 0.0 < factor <= MAX_FACTOR
+        if not is_known or not 0.0 < p90_share <= 1.0:
+            check_time_left(remaining_ms, factor, p90_share)
         return LEVELS[bisect_left(LEVELS, p90_share)]
 
     def _of_all(self, segment: int, level: float) -> SegmentFrontiers:
@@ -213,8 +217,7 @@ class FrontierPolicy:
 
     def starts(self, p90_share: float = 1.0) -> list[tuple[ExecutionPath, float, float]]:
         """What a frame may start on, whatever time it has: path, needed forecast in ms, and quality, ascending."""
-        level = self._level(p90_share)
-        found = self._of_all(0, level)
+        found = self._of_all(0, self._level(0.0, 1.0, p90_share))
         return [
             (self._paths[member], needed_ms, quality)
             for member, needed_ms, quality in zip(
@@ -224,8 +227,7 @@ class FrontierPolicy:
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
-        check_time_left(remaining_ms, factor, p90_share)
-        level = self._level(p90_share)
+        level = self._level(remaining_ms, factor, p90_share)
         frontiers = self._of_all(0, level)
         best = self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
         return best if best.feasible or level == 1.0 else self.plan(remaining_ms, factor)
@@ -240,8 +242,7 @@ class FrontierPolicy:
         p90_share: float = 1.0,
     ) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
-        check_time_left(remaining_ms, factor, p90_share)
-        level = self._level(p90_share)
+        level = self._level(remaining_ms, factor, p90_share)
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:
@@ -276,7 +277,7 @@ class FrontierPolicy:
         if planned is None or not 0 <= segment < len(self._frontiers):
             check_position(self._space, path, segment)
             raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready')
-        frontiers = self._of_all(segment, level)
+        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
         group = frontiers.group_of[planned]
         return frontiers, planned, frontiers.begins[group], frontiers.begins[group + 1]
 
@@ -291,7 +292,11 @@ class FrontierPolicy:
     ) -> Choice:
         """The best path of one frontier whose bound fits; the cheapest when none does."""
         times = frontiers.remaining_ms
-        after = bisect_right(times, remaining_ms, begin, end, key=lambda time_ms: time_ms * factor)
+        after = bisect_right(times, remaining_ms / factor, begin, end)
+        while after < end and times[after] * factor <= remaining_ms:  # which the quotient may round
+            after += 1
+        while after > begin and times[after - 1] * factor > remaining_ms:
+            after -= 1
         fits, at = after > begin, max(after - 1, begin)
         chosen = frontiers.members[at]
         return Choice(

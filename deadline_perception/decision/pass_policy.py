@@ -26,7 +26,7 @@ import numpy as np
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_quality import PassQuality
-from deadline_perception.decision.policy import Choice, Quality, check_time_left
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.recent_times import RecentTimes
 from deadline_perception.timing.time_model import Forecast, TimeModel
@@ -167,8 +167,7 @@ class PassPolicy(FrontierPolicy):
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`."""
-        check_time_left(remaining_ms, factor, p90_share)
-        candidates = self._of_group(0, self._level(p90_share), 0)
+        candidates = self._of_group(0, self._level(remaining_ms, factor, p90_share), 0)
         left = self._time_left(0, remaining_ms, factor, p90_share)
         at = self._best_expected(candidates, left, remaining_ms, factor)
         choice = self._choice(candidates, at, remaining_ms, factor)
@@ -185,8 +184,7 @@ class PassPolicy(FrontierPolicy):
         p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
-        check_time_left(remaining_ms, factor, p90_share)
-        level = self._level(p90_share)
+        level = self._level(remaining_ms, factor, p90_share)
         frontiers, planned, _, _ = self._of_prefix(path, segment, level)
         if self._planned is not None:
             plan, plan_ms, *as_planned = self._planned

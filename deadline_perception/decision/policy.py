@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,21 +12,17 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.timing.time_model import MAX_FACTOR
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The path a policy wants, and what it expects of all that is still to run on it.
+class Choice(NamedTuple):
+    """The path a policy wants, and what it expects of all that is still to run on it. Made some ten times a frame.
 
     Attributes:
         path: agrees with everything that has already run.
-        forecast_ms: time of what remains on an idle machine.
+        forecast_ms: time of what remains on an idle machine, finite and >= 0.
         bound_ms: `forecast_ms * factor`, and what interruptions take; exceeded only with the target miss probability.
             Of a path that fits only because later operators may still leave it: what has to fit, so at most the time
             left.
         feasible: the bound of at least one path that the policy may still choose fits the remaining time.
         quality: expected average precision of the path, in [0, 1].
-
-    Raises:
-        ValueError: a time is negative or not finite, or the quality lies outside [0, 1].
     """
 
     path: ExecutionPath
@@ -36,21 +31,9 @@ class Choice:
     feasible: bool
     quality: float
 
-    def __post_init__(self) -> None:
-        if not (0.0 <= self.forecast_ms < math.inf and 0.0 <= self.bound_ms < math.inf):
-            raise ValueError(
-                f'forecast is {self.forecast_ms} ms and bound {self.bound_ms} ms of path {self.path}, '
-                f'expected finite times of at least 0'
-            )
-        if not 0.0 <= self.quality <= 1.0:
-            raise ValueError(f'quality of path {self.path} is {self.quality}, expected [0, 1]')
-
     def beside(self, interruption_ms: float) -> Choice:
         """The same with what interruptions take on top of its bound; the policy was given so much less time."""
-        if interruption_ms == 0.0:
-            return self
-        bound_ms = self.bound_ms + interruption_ms
-        return Choice(self.path, self.forecast_ms, bound_ms, self.feasible, self.quality)
+        return self._replace(bound_ms=self.bound_ms + interruption_ms)
 
 
 class Policy(Protocol):
@@ -139,6 +122,21 @@ def check_time_left(remaining_ms: float, factor: float, p90_share: float = 1.0) 
         )
     if not 0.0 < p90_share <= 1.0:
         raise ValueError(f'p90_share is {p90_share}, expected a share of a bound in (0, 1]')
+
+
+def check_choice(choice: Choice) -> None:
+    """Refuses what no policy may expect.
+
+    Raises:
+        ValueError: a time is negative or not finite, or the quality lies outside [0, 1].
+    """
+    if not (0.0 <= choice.forecast_ms < math.inf and 0.0 <= choice.bound_ms < math.inf):
+        raise ValueError(
+            f'forecast is {choice.forecast_ms} ms and bound {choice.bound_ms} ms of path {choice.path}, '
+            f'expected finite times of at least 0'
+        )
+    if not 0.0 <= choice.quality <= 1.0:
+        raise ValueError(f'quality of path {choice.path} is {choice.quality}, expected [0, 1]')
 
 
 def check_outcome(latency_ms: float, remaining_ms: float) -> None:

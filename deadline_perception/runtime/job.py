@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from deadline_perception.core.execution_path import ExecutionPath, setting_text
 from deadline_perception.core.records import OperatorRecord
@@ -82,8 +82,7 @@ class Conditions:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """What one operator decided while its job was running.
 
     Attributes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.decision.policy import Choice, Policy
+from deadline_perception.decision.policy import Choice, Policy, check_choice
 from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.runtime.job import Decision, Job, ResultSoFar
 from deadline_perception.timing.time_model import WCET, FrameTimes
@@ -140,6 +140,7 @@ class TimedInference:
         job.begun_ms = self.clock_ms()
         job.remaining_ms = due_ms - job.begun_ms - times.reserve.deciding_ms
         plan, until_ms = self._plan(job, times, next_images)
+        check_choice(plan)
         planned_ms = self.clock_ms()
         job.decision_us = (planned_ms - job.begun_ms) * 1000.0
         job.path, job.plan = plan.path, plan  # in this order: who sees a plan sees a path
@@ -187,7 +188,7 @@ class TimedInference:
         """The path to start on with so much time; a bound that fits leaves room for interruptions."""
         extra_ms = times.interruption_ms
         plan = self.policy.plan(remaining_ms - extra_ms, times.factor, times.p90_share)
-        return plan.beside(extra_ms)
+        return plan.beside(extra_ms) if extra_ms else plan
 
 
 class InferenceRun:
@@ -248,20 +249,13 @@ class InferenceRun:
             job.reason = too_late('the frame', plan, least, left_ms)
             return
         self._run = run = self._inference.network.start(self._image, plan.path)
-        at_ms = self._inference.clock_ms()
-        while not job.attempts:
+        at_ms: float | None = self._inference.clock_ms()
+        while not job.attempts and at_ms is not None:
             job.segment = run.segment
             if run.segment == self._count:
                 self._end(run)
                 self._close(in_time=True)
                 return
-            operator = self._operator(run)
-            if operator is not None:
-                choice, remaining_ms, at_ms = self._decide(run, operator, at_ms)
-                if not choice.feasible and choice.forecast_ms * self._least > remaining_ms:
-                    name = self._segments[run.segment].name
-                    job.reason = too_late(name, choice, self._least, remaining_ms)
-                    return
             at_ms = self._advance(run, at_ms)
 
     def for_tracks(
@@ -292,10 +286,7 @@ class InferenceRun:
                 self._close(in_time=False)
                 return
             at_ms = inference.clock_ms()
-            operator = self._operator(run)
-            if operator is not None:
-                at_ms = self._decide(run, operator, at_ms, until_ms() - at_ms)[2]
-            self._advance(run, at_ms)
+            self._advance(run, at_ms, until_ms() - at_ms)
         self._end(run)
         self._close(in_time=False)
 
@@ -313,37 +304,56 @@ class InferenceRun:
         may_abort = self._may_abort or self._job.so_far is not None
         return _expected_factor(self._plan, self._times) if may_abort else -math.inf
 
-    def _operator(self, run: SegmentRun) -> str | None:
-        """That the next segment begins with a decision on; None where it does not on this path."""
-        operator = self._segments[run.segment].operator
-        if operator is None or not self._inference.path_space.applies(run.segment, run.path):
-            return None
-        return operator
+    def _advance(
+        self, run: SegmentRun, at_ms: float, for_tracks_ms: float | None = None
+    ) -> float | None:
+        """Decides on the operator of the next segment, where it has one on this path, and runs it.
+
+        Args:
+            run: before that segment.
+            at_ms: now.
+            for_tracks_ms: time that the network has for what is left where its image is answered already.
+
+        Returns:
+            When it ended; None where what is left cannot be in time, the job says why.
+        """
+        job = self._job
+        number = run.segment
+        segment = self._segments[number]
+        if segment.operator is not None:
+            condition = self._inference.path_space.conditions[number]
+            if condition is None or run.path.settings[condition[0]] in condition[1]:
+                choice, remaining_ms, at_ms = self._decide(
+                    run, segment.operator, at_ms, for_tracks_ms
+                )
+                is_too_late = not choice.feasible and for_tracks_ms is None
+                if is_too_late and choice.forecast_ms * self._least > remaining_ms:
+                    job.reason = too_late(segment.name, choice, self._least, remaining_ms)
+                    return None
+        job.running = number, segment.phase, at_ms
+        took_ms = run.run_segment(at_ms)
+        job.leave(segment.phase, took_ms)
+        if segment.result and number + 1 < self._count:
+            space = self._inference.path_space
+            if space.keys_by_segment(run.path)[number] is not None:
+                names = space.results(run.path, number + 1)
+                job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
+        return at_ms + took_ms
 
     def _decide(
         self,
         run: SegmentRun,
         operator: str,
         at_ms: float,
-        for_tracks_ms: float | None = None,
+        for_tracks_ms: float | None,
     ) -> tuple[Choice, float, float]:
-        """Decides the operator of the next segment.
-
-        Args:
-            run: before that segment.
-            operator: its name.
-            at_ms: now.
-            for_tracks_ms: time that the network has for what is left where its image is answered already.
-
-        Returns:
-            The choice, the time that was left in ms, and when it was decided.
-        """
+        """The choice, the time that was left in ms, and when it was decided; see `_advance`."""
         job = self._job
         times = self._times
         segment = run.segment
         rest_ms = times.forecast.forecast_ms(run.path, segment)
         progress = times.progress(self._path_ms - rest_ms, job.network_ms)
-        factor = times.factor_from(segment, progress)
+        factor, extra_ms = times.bound_from(segment, progress)
         p90_share = self._p90_share
         if for_tracks_ms is not None:
             p90_share = 1.0
@@ -351,7 +361,6 @@ class InferenceRun:
             extra_ms = 0.0
             limit_ms = remaining_ms * factor / times.slowdown  # its expected time is to fit
         else:
-            extra_ms = times.interruption_from(segment)
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
             limit_ms = remaining_ms = self._due_ms - at_ms - reserve_ms
             if self._until_ms < math.inf:
@@ -361,7 +370,9 @@ class InferenceRun:
                 limit_ms = min(remaining_ms, max(until_ms, planned_ms) + extra_ms)
         choice = self._inference.policy.redecide(
             run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
-        ).beside(extra_ms)
+        )
+        if extra_ms:
+            choice = choice.beside(extra_ms)
         decided_ms = self._inference.clock_ms()
         if choice.path.settings != run.path.settings:
             run.redirect(choice.path)
@@ -381,24 +392,6 @@ class InferenceRun:
             )
         )
         return choice, remaining_ms, decided_ms
-
-    def _advance(self, run: SegmentRun, at_ms: float) -> float:
-        """Runs the next segment; returns when it ended."""
-        job = self._job
-        number = run.segment
-        space = self._inference.path_space
-        segment = self._segments[number]
-        job.running = number, segment.phase, at_ms
-        took_ms = run.run_segment(at_ms)
-        job.leave(segment.phase, took_ms)
-        if (
-            segment.result
-            and number + 1 < self._count
-            and space.keys_by_segment(run.path)[number] is not None
-        ):
-            names = space.results(run.path, number + 1)
-            job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
-        return at_ms + took_ms
 
     def _end(self, run: SegmentRun) -> None:
         """Takes the result of a run whose segments are done."""

@@ -180,7 +180,8 @@ class RemainingBound:
 
     def factor(self, progress: float) -> float:
         """What the forecast of the rest is multiplied with."""
-        return self.progress_factor(progress) * self.bound.factor
+        power = math.exp(self._slope * (math.log(progress) - self._mean))
+        return power * self.bound.factor
 
     def observe(self, progress: float, expected_ms: float, took_ms: float, **outcome: bool) -> None:
         """Learns from a rest that ended; see `PartBound.observe`.

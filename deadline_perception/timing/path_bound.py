@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import math
 import re
-import weakref
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -51,10 +50,7 @@ class SegmentForecast:
     def __init__(self, path_space: PathSpace, costs_ms: Mapping[str, float]) -> None:
         self.path_space = path_space
         self.costs_ms = dict(costs_ms)
-        # Of a weak reference: a cache of its own method would keep a replaced network's tables until the garbage
-        # collector looks through all memory, which a node that answers images never lets it do.
-        this = weakref.proxy(self)
-        self._from_each = lru_cache(maxsize=_REMEMBERED)(lambda path: this._add_up(path))
+        self._from_each_ms: dict[tuple[int, ...], list[float]] = {}  # by the settings of paths
 
     def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Expected time in ms of what a path runs from segment number `segment` on; 0 past the last one.
@@ -68,7 +64,11 @@ class SegmentForecast:
             raise ValueError(
                 f'path is {path}, expected one of the {len(self.path_space)} paths of the network'
             )
-        from_each_ms = self._from_each(path)
+        from_each_ms = self._from_each_ms.get(path.settings)
+        if from_each_ms is None:
+            if len(self._from_each_ms) == _REMEMBERED:
+                self._from_each_ms.clear()
+            from_each_ms = self._from_each_ms[path.settings] = self._add_up(path)
         return from_each_ms[min(segment, len(from_each_ms) - 1)]
 
     def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:

@@ -254,19 +254,17 @@ class FrameTimes:
         progress = self.progress(self.forecast.forecast_ms(path) - rest_ms, spent_ms)
         if rest_ms <= 0.0:
             return 0.0
-        return rest_ms * self.factor_from(segment, progress) + self.interruption_from(segment)
+        factor, interruption_ms = self.bound_from(segment, progress)
+        return rest_ms * factor + interruption_ms
 
-    def factor_from(self, segment: int, progress: float) -> float:
-        """From the forecast of what is left to its bound without interruptions, for a frame with this `progress`."""
+    def bound_from(self, segment: int, progress: float) -> tuple[float, float]:
+        """Factor from the forecast of what is left to its bound, for a frame with this `progress`, and what
+        interruptions add, ms."""
         if segment == 0 or self.remaining is None:
-            return self.factor
-        return limited_factor(self.slowdown, self.remaining[segment].factor(progress))
-
-    def interruption_from(self, segment: int) -> float:
-        """What the bound of the rest has on top, ms."""
-        if segment == 0 or self.remaining is None:
-            return self.interruption_ms
-        return self.remaining[segment].bound.interruption_ms
+            return self.factor, self.interruption_ms
+        rest = self.remaining[segment]
+        factor = min(self.slowdown * rest.factor(progress), MAX_FACTOR)
+        return factor, rest.bound.interruption_ms
 
     def progress(self, forecast_ms: float, spent_ms: float) -> float:
         """What a frame has taken over what was expected of what it has run, whose forecast is given; within the limits

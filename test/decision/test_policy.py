@@ -4,21 +4,21 @@ import math
 
 import pytest
 
-from deadline_perception.decision.policy import Choice, check_outcome
+from deadline_perception.decision.policy import Choice, check_choice, check_outcome
 
 
 @pytest.mark.parametrize(
     'forecast_ms, bound_ms', [(-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1)]
 )
-def test_choice_refuses_impossible_times(foreign_path, forecast_ms, bound_ms):
+def test_impossible_times_are_refused(foreign_path, forecast_ms, bound_ms):
     with pytest.raises(ValueError, match=f'forecast is {forecast_ms} ms and bound {bound_ms} ms'):
-        Choice(foreign_path, forecast_ms, bound_ms, True, 0.5)
+        check_choice(Choice(foreign_path, forecast_ms, bound_ms, True, 0.5))
 
 
 @pytest.mark.parametrize('quality', [-0.1, 1.1, math.nan])
-def test_choice_refuses_impossible_quality(foreign_path, quality):
+def test_an_impossible_quality_is_refused(foreign_path, quality):
     with pytest.raises(ValueError, match=f'is {quality}, expected'):
-        Choice(foreign_path, 1.0, 1.0, True, quality)
+        check_choice(Choice(foreign_path, 1.0, 1.0, True, quality))
 
 
 def test_outcomes_that_no_frame_can_have_are_refused():

@@ -11,6 +11,7 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import MODEL, WIDTH, Operator, PathSpace, Segment
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.decision.policy import Choice
 from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, Outcome, StampReading
@@ -570,3 +571,10 @@ def test_a_stream_that_stood_still_teaches_nothing():
     period = learnt(0.0, 100.0, 200.0, 9000.0)
     assert period.period_ms == 100.0
     assert period.next_ms(9001.0) == 9100.0
+
+
+def test_a_plan_that_no_policy_may_make_is_refused():
+    plan = Choice(SPACE.largest, math.nan, 1.0, True, 0.5)
+    policy = SimpleNamespace(plan=lambda *left: plan)
+    with pytest.raises(ValueError, match='forecast is nan ms and bound 1.0 ms'):
+        run(CountingNetwork(), 50.0, policy=policy)

@@ -104,7 +104,7 @@ class Learnt:
     def rest(self, spent_ms: float = 4.0) -> float:
         """Factor of what is left from the second segment on; 4 ms are expected before it."""
         times = self.model.begin(1.0)
-        return times.factor_from(1, times.progress(BEFORE_MS, spent_ms))
+        return times.bound_from(1, times.progress(BEFORE_MS, spent_ms))[0]
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_an_aborted_frame_counts_where_it_exceeded_its_bound(learnt, network_ms,
 def test_what_is_left_is_bound_by_a_factor_of_its_own(learnt):
     for _ in range(3):
         learnt.take(ran(9.9, decided_after_ms=1.0))  # the rest takes 8.9 ms where 6 were expected
-    assert learnt.calibrator.misses == 0 and learnt.model.begin(1.0).factor_from(0, 1.0) < 1.0
+    assert learnt.calibrator.misses == 0 and learnt.model.begin(1.0).factor < 1.0
     assert learnt.rest(1.0) == pytest.approx(math.exp(3 * 0.05 * 0.99))
 
 
@@ -232,7 +232,7 @@ def test_the_bound_of_the_rest_looks_at_what_the_begin_took(learnt):
         learnt.take(ran(10.0 * progress_factor, decided_after_ms=4.0 * progress_factor))
     times = learnt.model.begin(1.0)
     for spent_ms in (4.0, 6.0):
-        expected_ms = 6.0 * learnt.rest(spent_ms) + times.interruption_from(1)
+        expected_ms = 6.0 * learnt.rest(spent_ms) + times.bound_from(1, 1.0)[1]
         assert times.bound_ms(PATH, 1, spent_ms) == pytest.approx(expected_ms)
     assert times.bound_ms(PATH, 1, 6.0) > 1.2 * times.bound_ms(PATH, 1, 4.0)
 
@@ -357,7 +357,7 @@ def test_each_part_can_be_switched_off_alone(off):
             learnt.take(ran(60.0))
         times, whole = learnt.model.begin(2.0), learnt.model.whole
         even, slow = (
-            times.factor_from(1, times.progress(BEFORE_MS, spent_ms)) for spent_ms in (8.0, 12.0)
+            times.bound_from(1, times.progress(BEFORE_MS, spent_ms))[0] for spent_ms in (8.0, 12.0)
         )
         return {
             'slowdown': times.slowdown,
@@ -405,7 +405,7 @@ class TestWorstCase:
         assert times.bound_ms(PATH) == pytest.approx(24.0)
         assert times.bound_ms(PATH, 1, 50.0) == pytest.approx(18.0)
         # A policy that goes by worst cases needs the slowdown alone.
-        assert (times.factor, times.factor_from(1, 3.0), times.interruption_ms) == (2.0, 2.0, 0.0)
+        assert (times.factor, times.bound_from(1, 3.0)) == (2.0, (2.0, 0.0))
         assert times.expected_ms(PATH) == 20.0
 
     def test_is_not_looked_at_by_calibrated_bounds(self):
