@@ -243,7 +243,8 @@ class FrontierPolicy:
     ) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         level = self._level(remaining_ms, factor, p90_share)
-        frontiers, planned, begin, end = self._of_prefix(path, segment, level)
+        frontiers, planned, group = self._of_prefix(path, segment, level)
+        begin, end = frontiers.begins[group], frontiers.begins[group + 1]
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:
             return best if level == 1.0 else self.redecide(path, segment, remaining_ms, factor)
@@ -268,8 +269,8 @@ class FrontierPolicy:
 
     def _of_prefix(
         self, path: ExecutionPath, segment: int, level: float
-    ) -> tuple[SegmentFrontiers, int, int, int]:
-        """Frontiers of a segment, index of the planned path, and begin and end of the frontier after its prefix."""
+    ) -> tuple[SegmentFrontiers, int, int]:
+        """Frontiers of a segment, index of the planned path, and number of its prefix."""
         # The plan is mostly the very object that was given out, which is found without hashing its choices.
         planned = self._number_of.get(id(path))
         if planned is None:
@@ -278,8 +279,7 @@ class FrontierPolicy:
             check_position(self._space, path, segment)
             raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready')
         frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
-        group = frontiers.group_of[planned]
-        return frontiers, planned, frontiers.begins[group], frontiers.begins[group + 1]
+        return frontiers, planned, frontiers.group_of[planned]
 
     def _best(
         self,

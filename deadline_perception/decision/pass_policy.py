@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -46,34 +45,24 @@ _LOG_NO_TIME = math.log(_NO_TIME_MS)
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
-class _TimeLeft(NamedTuple):
-    """For what remains of a frame; see `Policy.plan`. Times go as those of recent frames; where none are known, the
-    logarithm of a time over its forecast is normal: the 99th and 90th percentiles are the factor and `p90_share` of it.
+class _NormalTimes:
+    """Shares of frames, as `RecentTimes` has them, where none are known: the logarithm of a time over its median is
+    normal."""
 
-    Attributes:
-        log_ms: logarithm of the forecast that it is as long as: where the frame goes as expected by recent ones, else
-            as in the median.
-        deviation: of the logarithm of a time over its forecast.
-        recent: frames, or rests, that are looked at; None: none are known.
-    """
+    def __init__(self, deviation: float) -> None:
+        self._scale = -_SQRT_2 * deviation
 
-    log_ms: float
-    deviation: float
-    recent: RecentTimes | None
+    def share_within(self, log_ratio: float) -> float:
+        """Of frames whose log ratio is at most this."""
+        return 0.5 * math.erfc(log_ratio / self._scale)
 
-    def chance(self, log: float) -> float:
-        """That what is forecast to take so long, as a logarithm, is done in time."""
-        if log <= _LOG_NO_TIME:
-            return 1.0
-        if self.recent is not None:
-            return self.recent.share_within(self.log_ms - log)
-        return 0.5 * math.erfc((log - self.log_ms) / self.deviation / _SQRT_2)
+    def shares_within(self, log_ratios: np.ndarray) -> np.ndarray:
+        """The same of many."""
+        return 0.5 * np.asarray(_erfc(log_ratios / self._scale), float)
 
-    def chances(self, logs: np.ndarray) -> np.ndarray:
-        """The same of many, none of which is that of no time."""
-        if self.recent is not None:
-            return self.recent.shares_within(self.log_ms - logs)
-        return 0.5 * np.asarray(_erfc((logs - self.log_ms) / self.deviation / _SQRT_2), float)
+
+# A logarithm of a forecast, which takes all of the time that is left where its ratio to recent frames' is 1, and they.
+_TimeLeft = tuple[float, RecentTimes | _NormalTimes]
 
 
 @dataclass(eq=False)
@@ -185,18 +174,19 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.redecide`."""
         level = self._level(remaining_ms, factor, p90_share)
-        frontiers, planned, _, _ = self._of_prefix(path, segment, level)
+        _, planned, group = self._of_prefix(path, segment, level)
         if self._planned is not None:
-            plan, plan_ms, *as_planned = self._planned
+            plan, plan_ms, plan_factor, plan_share = self._planned
             has_not_run = (
                 plan.path is path
                 and 0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
-                and as_planned == [factor, p90_share]
+                and plan_factor == factor
+                and plan_share == p90_share
                 and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
-        candidates = self._of_group(segment, level, frontiers.group_of[planned])
+        candidates = self._of_group(segment, level, group)
         left = self._time_left(segment, remaining_ms, factor, p90_share)
         at = self._best_expected(candidates, left, remaining_ms, factor, planned)
         return self._choice(candidates, at, remaining_ms, factor)
@@ -204,19 +194,19 @@ class PassPolicy(FrontierPolicy):
     def _time_left(
         self, segment: int, remaining_ms: float, factor: float, p90_share: float
     ) -> _TimeLeft:
-        if remaining_ms <= _NO_TIME_MS:
-            return _TimeLeft(-math.inf, 1.0, None)
-        if self._parts is not None and remaining_ms < math.inf:
+        """Times go as those of recent frames, or rests; where none are known, the 99th and 90th percentiles are the
+        factor and `p90_share` of it."""
+        if self._parts is not None and _NO_TIME_MS < remaining_ms < math.inf:
             part = self._parts[segment]
             if part.recent.has_limit:
                 # Of recent frames, with those that were interrupted: so the time is all that there is.
                 expected = factor / part.factor  # what a forecast is multiplied with
-                log_ms = math.log((remaining_ms + part.interruption_ms) / expected)
-                return _TimeLeft(log_ms, 1.0, part.recent)
+                return math.log((remaining_ms + part.interruption_ms) / expected), part.recent
         between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
         deviation = max(-math.log(p90_share) / between, _LEAST_DEVIATION)
         median = math.log(factor) - _BOUND_DEVIATIONS * deviation
-        return _TimeLeft(math.log(remaining_ms) - median, deviation, None)
+        log_ms = -math.inf if remaining_ms <= _NO_TIME_MS else math.log(remaining_ms) - median
+        return log_ms, _NormalTimes(deviation)
 
     def _best_expected(
         self,
@@ -232,7 +222,9 @@ class PassPolicy(FrontierPolicy):
         so_far = self._at_end.item(results - 1, planned) if results else 0.0
         if here is not None and len(candidates.logs) == 1:
             # Mostly nothing can be so much better, and no other needs to be looked at.
-            chance = left.chance(candidates.logs.item(here))
+            log_ms, frames = left
+            log = candidates.logs.item(here)
+            chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
             gain = chance * (self._at_end.item(-1, planned) - so_far)
             most = self._most.item(candidates.prefix) - so_far
             may_go_on = results or chance >= _LIKELY
@@ -260,15 +252,18 @@ class PassPolicy(FrontierPolicy):
         factor: float,
     ) -> list[float]:
         """Expected quality of each member once a frame runs; -1 of one whose mandatory part may not go on."""
+        log_ms, frames = left
+        first = candidates.results
         values = []
         for place, member in enumerate(candidates.places):
-            chances = [left.chance(logs.item(place)) for logs in candidates.logs]
             value = so_far
-            for row, chance in enumerate(chances, candidates.results):
+            for row, log in enumerate(candidates.logs[:, place].tolist(), first):
+                chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
                 value += chance * self._added.item(row, member)
-            if not candidates.results and chances[0] < _LIKELY:
-                is_kept = candidates.mandatory_ms.item(place) * factor <= remaining_ms
-                value = value if is_kept else -1.0
+                if row == 0 and chance < _LIKELY:
+                    if candidates.mandatory_ms.item(place) * factor > remaining_ms:
+                        value = -1.0
+                        break
             values.append(value)
         return values
 
@@ -282,7 +277,8 @@ class PassPolicy(FrontierPolicy):
         planned: int,
     ) -> np.ndarray:
         """Expected quality of each member, float64 `[N]`; -1 of those whose mandatory part is not to be run."""
-        chances = left.chances(candidates.logs)
+        log_ms, frames = left
+        chances = frames.shares_within(log_ms - candidates.logs)
         if candidates.exist is not None:
             chances[candidates.exist] = 1.0
         added = candidates.added

@@ -269,9 +269,9 @@ def test_no_array_is_made_for_a_plan_that_no_path_can_beat(monkeypatch):
     path = SPACE.parse('crun-s0')
     expected = policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY)
     monkeypatch.setattr(pass_policy, '_FEW', 0)
-    monkeypatch.delattr(pass_policy._TimeLeft, 'chances')
+    monkeypatch.delattr(pass_policy._NormalTimes, 'shares_within')
     assert policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY) == expected
-    with pytest.raises(AttributeError, match='chances'):
+    with pytest.raises(AttributeError, match='shares_within'):
         policy.redecide(path, 1, 11.0, FACTOR, 5.0, LIKELY)
 
 
@@ -346,10 +346,10 @@ def test_chances_are_those_of_the_frames_that_were_seen():
     remaining_ms = (
         25.0 * 1.2 - bound.interruption_ms
     )  # the deep path takes 25: three of four make it
-    left = policy._time_left(0, remaining_ms, bound.factor, 0.9)
-    assert left.chance(math.log(25.0)) == pytest.approx(0.75, abs=0.01)
-    assert left.chances(np.log([25.0, 5.0])) == pytest.approx([0.75, 1.0], abs=0.01)
-    assert left.chance(math.log(1e-7)) == 1.0  # a result that exists already
+    log_ms, frames = policy._time_left(0, remaining_ms, bound.factor, 0.9)
+    assert frames.share_within(log_ms - math.log(25.0)) == pytest.approx(0.75, abs=0.01)
+    shares = frames.shares_within(log_ms - np.log([25.0, 5.0]))
+    assert shares == pytest.approx([0.75, 1.0], abs=0.01)
 
 
 def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():
