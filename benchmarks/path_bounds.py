@@ -180,7 +180,8 @@ def _job(frame: Frame, times: FrameTimes, rest_ms: float) -> Job:
         0.0,
     )
     job.begun_ms, job.ended_ms, job.network_ms = 0.0, frame.latency_ms, frame.latency_ms
-    progress = times.progress(times.forecast.forecast_ms(frame.path) - rest_ms, frame.spent_ms)
+    ran_ms = times.forecast.forecast_ms(frame.path) - rest_ms
+    progress, _, _ = times.bound_from(frame.segment, ran_ms, frame.spent_ms)
     job.decisions.append(
         Decision('', frame.segment, frame.spent_ms, progress, False, 0.0, rest_ms, 0.0, 0.0)
     )

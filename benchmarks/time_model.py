@@ -243,7 +243,8 @@ def replay(
         took_ms = job.network_ms + skipped_ms
         bound_ms = times.bound_ms(job.path) + skipped_ms * times.factor / times.slowdown
         for decision in job.decisions:
-            factor, interruption_ms = times.bound_from(decision.segment, decision.progress)
+            spent = decision.progress * times.slowdown
+            _, factor, interruption_ms = times.bound_from(decision.segment, 1.0, spent)
             rest_ms = decision.forecast_ms * factor + interruption_ms
             skipped_ms = max(
                 0.0,

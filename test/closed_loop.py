@@ -154,7 +154,8 @@ def drive(
         took_ms = sum(parts_ms)
         in_time = took_ms <= budget_ms
         rest_forecast_ms = forecast.forecast_ms(path, 1)
-        progress = times.progress(float(forecasts_ms[chosen]) - rest_forecast_ms, parts_ms[0])
+        ran_ms = float(forecasts_ms[chosen]) - rest_forecast_ms
+        progress, _, _ = times.bound_from(1, ran_ms, parts_ms[0])
         course.rest_exceeded.append(parts_ms[1] > times.bound_ms(path, 1, parts_ms[0]))
         model.observe(
             SimpleNamespace(

@@ -186,11 +186,12 @@ class SegmentRun(ABC):
         """
         if path.settings == self.path.settings:
             return
-        if path not in self.space or self.space.prefix(path, self.segment) != self.space.prefix(
-            self.path, self.segment
-        ):
+        space = self.space
+        is_ours = path.space is space or path in space
+        decided = space.prefix(self.path, self.segment)
+        if not is_ours or space.prefix(path, self.segment) != decided:
             raise ValueError(f'path {path} contradicts {self.path} before segment {self.segment}')
-        self.path, self._keys = path, self.space.keys_by_segment(path)
+        self.path, self._keys = path, space.keys_by_segment(path)
 
     def run_segment(self, begun_ms: float | None = None) -> float:
         """Runs the next segment, waits until the device has finished it, and returns its time in ms.

@@ -352,8 +352,8 @@ class InferenceRun:
         times = self._times
         segment = run.segment
         rest_ms = times.forecast.forecast_ms(run.path, segment)
-        progress = times.progress(self._path_ms - rest_ms, job.network_ms)
-        factor, extra_ms = times.bound_from(segment, progress)
+        ran_ms = self._path_ms - rest_ms
+        progress, factor, extra_ms = times.bound_from(segment, ran_ms, job.network_ms)
         p90_share = self._p90_share
         if for_tracks_ms is not None:
             p90_share = 1.0

@@ -63,8 +63,9 @@ class PartBound:
         of_q = integral.factor if parts['learns'] else math.exp(integral.initial_log_factor)
         self.factor = of_q * self._execution_factor
         self.interruption_ms = of_q * self._excess_ms
-        for rest in self._rests:  # until it has frames of its own
-            rest._renew()
+        for rest in self._rests:
+            if not (parts['execution'] and rest.recent.has_limit):  # by frames of its own
+                rest._renew()
 
     def bound_ms(self, expected_ms: float) -> float:
         """The time in ms that few frames exceed of which so much is expected; of a positive, finite one."""

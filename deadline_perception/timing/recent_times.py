@@ -214,29 +214,23 @@ class RecentTimes:
         insort(self._ordered, log_ratio)
         if len(self._ratios) > RATIOS:
             del self._ordered[bisect_left(self._ordered, self._ratios.popleft())]
+        self._first.append((expected_ms, took_ms))
         if self._limit is None:
-            self._first.append((expected_ms, took_ms))
-            if len(self._first) == LEAST_RATIOS:
-                self._renew_limit()
-                for expected_ms, took_ms in self._first:
-                    self._take_excess(self._excess_ms(expected_ms, took_ms))
-                self._first.clear()
-            return
-        self._take_excess(self._excess_ms(expected_ms, took_ms))
-        self._since += 1
-        if self._since >= _EVERY or len(self._ratios) < 4 * LEAST_RATIOS:
+            if len(self._first) < LEAST_RATIOS:
+                return
+            self._renew_limit()
+        else:
+            self._since += 1
+        limit = math.exp(self.log_limit)
+        for expected_ms, took_ms in self._first:
+            self._take_excess(max(0.0, took_ms - expected_ms * limit))
+        self._first.clear()
+        if self._since and (self._since >= _EVERY or len(self._ratios) < 4 * LEAST_RATIOS):
             self._since = 0
             self._renew_limit()
 
-    @property
-    def _is_soon_after(self) -> bool:
-        return self._calm_frames < BURST_FRAMES
-
-    def _excess_ms(self, expected_ms: float, took_ms: float) -> float:
-        return max(0.0, took_ms - expected_ms * math.exp(self.log_limit))
-
     def _take_excess(self, excess_ms: float) -> None:
-        is_soon_after = self._is_soon_after
+        is_soon_after = self._calm_frames < BURST_FRAMES
         self._excesses.append((excess_ms, is_soon_after))
         self._counts[is_soon_after] += 1
         if excess_ms > 0.0:
@@ -248,8 +242,9 @@ class RecentTimes:
                 longest = self._longest[was_soon_after]
                 del longest[bisect_left(longest, oldest_ms)]
         self._calm_frames = 0 if excess_ms > 0.0 else self._calm_frames + 1
-        longest = self._longest[self._is_soon_after]
-        rank = int(_INTERRUPTED_SHARE * self._alpha * self._counts[self._is_soon_after]) + _FEW
+        is_soon_after = self._calm_frames < BURST_FRAMES
+        longest = self._longest[is_soon_after]
+        rank = int(_INTERRUPTED_SHARE * self._alpha * self._counts[is_soon_after]) + _FEW
         self.interruption_ms = longest[-1 - rank] if rank < len(longest) else 0.0
 
     def _renew_limit(self) -> None:

@@ -251,27 +251,35 @@ class FrameTimes:
         if self.bounds == WCET:
             return self.worst_ms(path, segment)
         rest_ms = self.forecast.forecast_ms(path, segment)
-        progress = self.progress(self.forecast.forecast_ms(path) - rest_ms, spent_ms)
         if rest_ms <= 0.0:
             return 0.0
-        factor, interruption_ms = self.bound_from(segment, progress)
+        ran_ms = self.forecast.forecast_ms(path) - rest_ms
+        _, factor, interruption_ms = self.bound_from(segment, ran_ms, spent_ms)
         return rest_ms * factor + interruption_ms
 
-    def bound_from(self, segment: int, progress: float) -> tuple[float, float]:
-        """Factor from the forecast of what is left to its bound, for a frame with this `progress`, and what
-        interruptions add, ms."""
+    def bound_from(
+        self, segment: int, ran_ms: float, spent_ms: float
+    ) -> tuple[float, float, float]:
+        """The bound of what is left as a segment begins.
+
+        Args:
+            segment: the next one.
+            ran_ms: forecast of what has run.
+            spent_ms: what that took.
+
+        Returns:
+            The frame's progress, which is what it took over what was expected, within the limits of `RemainingBound`,
+            and 1 where nothing has run; the factor from the forecast of what is left to its bound; and what
+            interruptions add, ms.
+        """
+        progress = 1.0
+        if ran_ms > 0.0 and spent_ms > 0.0:
+            progress = min(max(spent_ms / (ran_ms * self.slowdown), LEAST_RATIO), MOST_RATIO)
         if segment == 0 or self.remaining is None:
-            return self.factor, self.interruption_ms
+            return progress, self.factor, self.interruption_ms
         rest = self.remaining[segment]
         factor = min(self.slowdown * rest.factor(progress), MAX_FACTOR)
-        return factor, rest.bound.interruption_ms
-
-    def progress(self, forecast_ms: float, spent_ms: float) -> float:
-        """What a frame has taken over what was expected of what it has run, whose forecast is given; within the limits
-        of `RemainingBound`, and 1 where nothing has run."""
-        if forecast_ms <= 0.0 or spent_ms <= 0.0:
-            return 1.0
-        return min(max(spent_ms / (forecast_ms * self.slowdown), LEAST_RATIO), MOST_RATIO)
+        return progress, factor, rest.bound.interruption_ms
 
     def skipped_ms(self, plan: ExecutionPath, ran_ms: float) -> float:
         """Expected time of what a plan had beyond the path that ran, whose own is given; 0 where it had nothing.

@@ -68,7 +68,7 @@ def ran(
                 'level',
                 1,
                 decided_after_ms,
-                job.times.progress(BEFORE_MS, decided_after_ms),
+                job.times.bound_from(1, BEFORE_MS, decided_after_ms)[0],
                 False,
                 90.0,
                 6.0,
@@ -104,7 +104,7 @@ class Learnt:
     def rest(self, spent_ms: float = 4.0) -> float:
         """Factor of what is left from the second segment on; 4 ms are expected before it."""
         times = self.model.begin(1.0)
-        return times.bound_from(1, times.progress(BEFORE_MS, spent_ms))[0]
+        return times.bound_from(1, BEFORE_MS, spent_ms)[1]
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_the_bound_of_the_rest_looks_at_what_the_begin_took(learnt):
         learnt.take(ran(10.0 * progress_factor, decided_after_ms=4.0 * progress_factor))
     times = learnt.model.begin(1.0)
     for spent_ms in (4.0, 6.0):
-        expected_ms = 6.0 * learnt.rest(spent_ms) + times.bound_from(1, 1.0)[1]
+        expected_ms = 6.0 * learnt.rest(spent_ms) + times.bound_from(1, BEFORE_MS, spent_ms)[2]
         assert times.bound_ms(PATH, 1, spent_ms) == pytest.approx(expected_ms)
     assert times.bound_ms(PATH, 1, 6.0) > 1.2 * times.bound_ms(PATH, 1, 4.0)
 
@@ -356,9 +356,7 @@ def test_each_part_can_be_switched_off_alone(off):
         for _ in range(6):
             learnt.take(ran(60.0))
         times, whole = learnt.model.begin(2.0), learnt.model.whole
-        even, slow = (
-            times.bound_from(1, times.progress(BEFORE_MS, spent_ms))[0] for spent_ms in (8.0, 12.0)
-        )
+        even, slow = (times.bound_from(1, BEFORE_MS, spent_ms)[1] for spent_ms in (8.0, 12.0))
         return {
             'slowdown': times.slowdown,
             'execution': whole.factor / learnt.calibrator.factor,
@@ -405,7 +403,7 @@ class TestWorstCase:
         assert times.bound_ms(PATH) == pytest.approx(24.0)
         assert times.bound_ms(PATH, 1, 50.0) == pytest.approx(18.0)
         # A policy that goes by worst cases needs the slowdown alone.
-        assert (times.factor, times.bound_from(1, 3.0)) == (2.0, (2.0, 0.0))
+        assert (times.factor, times.bound_from(1, 1.0, 6.0)) == (2.0, (3.0, 2.0, 0.0))
         assert times.expected_ms(PATH) == 20.0
 
     def test_is_not_looked_at_by_calibrated_bounds(self):
@@ -536,8 +534,9 @@ def test_bounds_rest_on_frames_once_enough_were_seen_or_on_worst_cases():
 
 
 def test_nothing_that_has_run_is_at_the_expected_pace():
-    assert FrameTimes(FORECAST).progress(0.0, 5.0) == FrameTimes(FORECAST).progress(5.0, 0.0) == 1.0
+    times = FrameTimes(FORECAST)
+    assert times.bound_from(1, 0.0, 5.0)[0] == times.bound_from(1, 5.0, 0.0)[0] == 1.0
 
 
 def test_the_pace_of_a_frame_is_against_what_the_slowdown_has_it_take():
-    assert FrameTimes(FORECAST, 2.0).progress(4.0, 12.0) == pytest.approx(1.5)
+    assert FrameTimes(FORECAST, 2.0).bound_from(1, 4.0, 12.0)[0] == pytest.approx(1.5)
