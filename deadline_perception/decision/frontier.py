@@ -243,7 +243,12 @@ class FrontierPolicy:
     ) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         level = self._level(remaining_ms, factor, p90_share)
-        frontiers, planned, group = self._of_prefix(path, segment, level)
+        # The plan is mostly the very object that was given out, which is found without hashing its choices.
+        planned = self._number_of.get(id(path))
+        if planned is None or not 0 <= segment < len(self._frontiers):
+            planned = self._place(path, segment)
+        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
+        group = frontiers.group_of[planned]
         begin, end = frontiers.begins[group], frontiers.begins[group + 1]
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:
@@ -267,19 +272,13 @@ class FrontierPolicy:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
         check_outcome(latency_ms, remaining_ms)
 
-    def _of_prefix(
-        self, path: ExecutionPath, segment: int, level: float
-    ) -> tuple[SegmentFrontiers, int, int]:
-        """Frontiers of a segment, index of the planned path, and number of its prefix."""
-        # The plan is mostly the very object that was given out, which is found without hashing its choices.
-        planned = self._number_of.get(id(path))
-        if planned is None:
-            planned = self._index.get(path)
+    def _place(self, path: ExecutionPath, segment: int) -> int:
+        """Index of a path."""
+        planned = self._index.get(path)
         if planned is None or not 0 <= segment < len(self._frontiers):
             check_position(self._space, path, segment)
             raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready')
-        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
-        return frontiers, planned, frontiers.group_of[planned]
+        return planned
 
     def _best(
         self,

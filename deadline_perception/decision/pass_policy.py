@@ -174,7 +174,9 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.redecide`."""
         level = self._level(remaining_ms, factor, p90_share)
-        _, planned, group = self._of_prefix(path, segment, level)
+        planned = self._number_of.get(id(path))
+        if planned is None or not 0 <= segment < len(self._frontiers):
+            planned = self._place(path, segment)
         if self._planned is not None:
             plan, plan_ms, plan_factor, plan_share = self._planned
             has_not_run = (
@@ -186,7 +188,8 @@ class PassPolicy(FrontierPolicy):
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
-        candidates = self._of_group(segment, level, group)
+        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
+        candidates = self._of_group(segment, level, frontiers.group_of[planned])
         left = self._time_left(segment, remaining_ms, factor, p90_share)
         at = self._best_expected(candidates, left, remaining_ms, factor, planned)
         return self._choice(candidates, at, remaining_ms, factor)

@@ -170,6 +170,7 @@ class Job:
         begun_ms, ended_ms: of the planning and of the network, on the monotonic clock; inf until then.
         decisions: the re-decisions, in the order of execution.
         segment: index of the segment that it was aborted before, or that is running.
+        done: phase and time in ms of the segments that ended.
         running: of the segment that runs or ran last: how many were done before it, its phase, and when it began.
         network_ms: time of the segments that ended.
         so_far: its newest result before the end of the network; None until there is one.
@@ -227,7 +228,7 @@ class Job:
         self.reason = ''
         self.level = self.planned_level = 0
         self.bound_ms = math.nan
-        self._done: list[tuple[str, float]] = []
+        self.done: list[tuple[str, float]] = []
         self.running: tuple[int, str, float] | None = None
 
     # --- its answer ---
@@ -262,7 +263,7 @@ class Job:
 
     def leave(self, phase: str, took_ms: float) -> None:
         """Notes that a segment of a phase is done."""
-        self._done.append((phase, took_ms))
+        self.done.append((phase, took_ms))
         self.network_ms += took_ms
 
     @property
@@ -330,7 +331,7 @@ class Job:
         )
 
     def _phase_ms(self, end_ms: float) -> dict[str, float]:
-        done, running = list(self._done), self.running
+        done, running = list(self.done), self.running
         phase_ms = dict.fromkeys(self.phases, 0.0)
         for phase, took_ms in done:
             phase_ms[phase] = phase_ms.get(phase, 0.0) + took_ms

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -191,6 +191,7 @@ class TimedInference:
         return plan.beside(extra_ms) if extra_ms else plan
 
 
+@dataclass(eq=False)
 class InferenceRun:
     """One planned frame on its way through the network: `until_answer`, then, where it has not ended, `for_tracks`.
 
@@ -208,48 +209,40 @@ class InferenceRun:
         ended: every segment has run, and the job has its result.
     """
 
-    def __init__(
-        self,
-        inference: TimedInference,
-        image_bgr: np.ndarray,
-        job: Job,
-        times: FrameTimes,
-        plan: Choice,
-        due_ms: float,
-        until_ms: float,
-        may_abort: bool,
-        planned_ms: float,
-    ) -> None:
-        self._inference = inference
-        self._image = image_bgr
-        self._job = job
-        self._times = times
-        self._plan = plan
-        self._due_ms = due_ms
-        self._until_ms = until_ms
-        self._may_abort = may_abort and (plan.feasible or not job.is_alone)
-        self._p90_share = times.p90_share if until_ms == math.inf else 1.0
-        self._planned_ms = planned_ms
-        self._run: SegmentRun | None = None
-        self._segments = inference.path_space.segments
+    inference: TimedInference
+    image_bgr: np.ndarray
+    job: Job
+    times: FrameTimes
+    plan: Choice
+    due_ms: float
+    until_ms: float
+    may_abort: bool
+    planned_ms: float
+    ended: bool = field(default=False, init=False)
+    _run: SegmentRun | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.may_abort &= self.plan.feasible or not self.job.is_alone
+        self._p90_share = self.times.p90_share if self.until_ms == math.inf else 1.0
+        self._segments = self.inference.path_space.segments
         self._count = len(self._segments)
-        self._path_ms = times.forecast.forecast_ms(plan.path)  # of the path that the frame is on
-        self.ended = False
+        self._rest_ms = self.times.forecast.from_each_ms(
+            self.plan.path
+        )  # of the path that it is on
 
     def until_answer(self) -> None:
         """Runs segments until the frame has ended, its image was answered by somebody else, or it cannot be in time
         any more; the job says why."""
-        job = self._job
-        plan = self._plan
-        least = self._least
-        left_ms = self._due_ms - self._planned_ms
+        job = self.job
+        plan = self.plan
+        left_ms = self.due_ms - self.planned_ms
         if job.attempts:
             return
-        if not plan.feasible and plan.forecast_ms * least > left_ms:
-            job.reason = too_late('the frame', plan, least, left_ms)
+        if not plan.feasible and plan.forecast_ms * self._least > left_ms:
+            job.reason = too_late('the frame', plan, self._least, left_ms)
             return
-        self._run = run = self._inference.network.start(self._image, plan.path)
-        at_ms: float | None = self._inference.clock_ms()
+        self._run = run = self.inference.network.start(self.image_bgr, plan.path)
+        at_ms: float | None = self.inference.clock_ms()
         while not job.attempts and at_ms is not None:
             job.segment = run.segment
             if run.segment == self._count:
@@ -268,16 +261,16 @@ class InferenceRun:
             until_ms: says until when the network is not needed for anything better.
             abandoned: says why the rest of a path is not to be run any more; empty while its result is worth something.
         """
-        job = self._job
-        inference = self._inference
+        job = self.job
+        inference = self.inference
         run = self._run
         if run is None:
             left_ms = until_ms() - inference.clock_ms()
-            factor = self._times.factor
-            expected_ms = left_ms * factor / self._times.slowdown
+            factor = self.times.factor
+            expected_ms = left_ms * factor / self.times.slowdown
             job.path = path = inference.policy.plan(expected_ms, factor).path
-            self._path_ms = self._times.forecast.forecast_ms(path)
-            run = inference.network.start(self._image, path)
+            self._rest_ms = self.times.forecast.from_each_ms(path)
+            run = inference.network.start(self.image_bgr, path)
         while run.segment < self._count:
             job.segment = run.segment
             why = abandoned(run.path, run.segment)
@@ -292,17 +285,17 @@ class InferenceRun:
 
     def _close(self, in_time: bool) -> None:
         """Nothing more of it is run: the policy learns how it went."""
-        job = self._job
-        job.ended_ms = self._inference.clock_ms()
+        job = self.job
+        job.ended_ms = self.inference.clock_ms()
         took_ms = job.ended_ms - job.begun_ms if in_time else math.inf
-        self._inference.policy.observe(took_ms, job.remaining_ms)
+        self.inference.policy.observe(took_ms, job.remaining_ms)
 
     @property
     def _least(self) -> float:
         """Factor from the forecast of what is left to the time below which it is not worth a try. An image that has an
         answer already, if not the best, never waits for one that cannot be in time."""
-        may_abort = self._may_abort or self._job.so_far is not None
-        return _expected_factor(self._plan, self._times) if may_abort else -math.inf
+        may_abort = self.may_abort or self.job.so_far is not None
+        return _expected_factor(self.plan, self.times) if may_abort else -math.inf
 
     def _advance(
         self, run: SegmentRun, at_ms: float, for_tracks_ms: float | None = None
@@ -317,11 +310,11 @@ class InferenceRun:
         Returns:
             When it ended; None where what is left cannot be in time, the job says why.
         """
-        job = self._job
+        job = self.job
         number = run.segment
         segment = self._segments[number]
         if segment.operator is not None:
-            condition = self._inference.path_space.conditions[number]
+            condition = self.inference.path_space.conditions[number]
             if condition is None or run.path.settings[condition[0]] in condition[1]:
                 choice, remaining_ms, at_ms = self._decide(
                     run, segment.operator, at_ms, for_tracks_ms
@@ -332,9 +325,10 @@ class InferenceRun:
                     return None
         job.running = number, segment.phase, at_ms
         took_ms = run.run_segment(at_ms)
-        job.leave(segment.phase, took_ms)
+        job.done.append((segment.phase, took_ms))
+        job.network_ms += took_ms
         if segment.result and number + 1 < self._count:
-            space = self._inference.path_space
+            space = self.inference.path_space
             if space.keys_by_segment(run.path)[number] is not None:
                 names = space.results(run.path, number + 1)
                 job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
@@ -348,11 +342,11 @@ class InferenceRun:
         for_tracks_ms: float | None,
     ) -> tuple[Choice, float, float]:
         """The choice, the time that was left in ms, and when it was decided; see `_advance`."""
-        job = self._job
-        times = self._times
+        job = self.job
+        times = self.times
         segment = run.segment
-        rest_ms = times.forecast.forecast_ms(run.path, segment)
-        ran_ms = self._path_ms - rest_ms
+        rest_ms = self._rest_ms[segment]
+        ran_ms = self._rest_ms[0] - rest_ms
         progress, factor, extra_ms = times.bound_from(segment, ran_ms, job.network_ms)
         p90_share = self._p90_share
         if for_tracks_ms is not None:
@@ -362,21 +356,21 @@ class InferenceRun:
             limit_ms = remaining_ms * factor / times.slowdown  # its expected time is to fit
         else:
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
-            limit_ms = remaining_ms = self._due_ms - at_ms - reserve_ms
-            if self._until_ms < math.inf:
+            limit_ms = remaining_ms = self.due_ms - at_ms - reserve_ms
+            if self.until_ms < math.inf:
                 # As planned, or until the image before which it should end if that is later.
-                until_ms = (self._until_ms - at_ms) * factor / times.slowdown
+                until_ms = (self.until_ms - at_ms) * factor / times.slowdown
                 planned_ms = rest_ms * factor * _ROUNDING
                 limit_ms = min(remaining_ms, max(until_ms, planned_ms) + extra_ms)
-        choice = self._inference.policy.redecide(
+        choice = self.inference.policy.redecide(
             run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
         )
         if extra_ms:
             choice = choice.beside(extra_ms)
-        decided_ms = self._inference.clock_ms()
+        decided_ms = self.inference.clock_ms()
         if choice.path.settings != run.path.settings:
             run.redirect(choice.path)
-            job.path, self._path_ms = choice.path, times.forecast.forecast_ms(choice.path)
+            job.path, self._rest_ms = choice.path, times.forecast.from_each_ms(choice.path)
         place = run.path.space.place[operator]
         job.decisions.append(
             Decision(
@@ -384,7 +378,7 @@ class InferenceRun:
                 segment=segment,
                 spent_ms=job.network_ms,
                 progress=progress,
-                changed=choice.path.settings[place] != self._plan.path.settings[place],
+                changed=choice.path.settings[place] != self.plan.path.settings[place],
                 remaining_ms=remaining_ms,
                 forecast_ms=choice.forecast_ms,
                 bound_ms=choice.bound_ms,
@@ -395,17 +389,17 @@ class InferenceRun:
 
     def _end(self, run: SegmentRun) -> None:
         """Takes the result of a run whose segments are done."""
-        job = self._job
+        job = self.job
         phase = self._segments[-1].phase
-        begun_ms = self._inference.clock_ms()
+        begun_ms = self.inference.clock_ms()
         job.running = self._count, phase, begun_ms
         result = self._kept(run.result())
-        job.leave(phase, self._inference.clock_ms() - begun_ms)
-        job.results = self._inference.path_space.results(run.path)
+        job.leave(phase, self.inference.clock_ms() - begun_ms)
+        job.results = self.inference.path_space.results(run.path)
         job.result, self.ended = result, True
 
     def _kept(self, result: Any) -> Any:
-        min_score = self._inference.min_score
+        min_score = self.inference.min_score
         return result.with_score(min_score) if min_score else result
 
 

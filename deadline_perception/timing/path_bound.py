@@ -64,12 +64,17 @@ class SegmentForecast:
             raise ValueError(
                 f'path is {path}, expected one of the {len(self.path_space)} paths of the network'
             )
-        from_each_ms = self._from_each_ms.get(path.settings)
-        if from_each_ms is None:
+        from_each_ms = self.from_each_ms(path)
+        return from_each_ms[min(segment, len(from_each_ms) - 1)]
+
+    def from_each_ms(self, path: ExecutionPath) -> Sequence[float]:
+        """Expected time in ms of what a path of the network runs from each segment on, and 0 at the end."""
+        found = self._from_each_ms.get(path.settings)
+        if found is None:
             if len(self._from_each_ms) == _REMEMBERED:
                 self._from_each_ms.clear()
-            from_each_ms = self._from_each_ms[path.settings] = self._add_up(path)
-        return from_each_ms[min(segment, len(from_each_ms) - 1)]
+            found = self._from_each_ms[path.settings] = self._add_up(path)
+        return found
 
     def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
         """`forecast_ms` of many paths of the network at once, float64 `[N]`.
@@ -143,13 +148,12 @@ class WcetForecast(SegmentForecast):
         super().__init__(path_space, wcet.segments_ms)
         self.wcet = wcet
 
-    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
-        """Worst case in ms of what a path runs from segment number `segment` on; 0 past the last one."""
-        return float(self.wcet.bound_ms(super().forecast_ms(path, segment)))
-
     def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
         """`forecast_ms` of many paths of the network at once, float64 `[N]`."""
         return self.wcet.bound_ms(super().table(paths, segment))
+
+    def _add_up(self, path: ExecutionPath) -> list[float]:
+        return [float(self.wcet.bound_ms(ms)) for ms in super()._add_up(path)]
 
 
 class PathForecast(SegmentForecast):

@@ -54,6 +54,9 @@ class Forecast(Protocol):
     def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Time of what `path` runs from `segment` on."""
 
+    def from_each_ms(self, path: ExecutionPath) -> Sequence[float]:
+        """The same from each segment on; of a forecast that frames are decided by."""
+
     def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
         """The same for many paths: float64 `[len(paths)]`."""
 

@@ -90,7 +90,8 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.redecide`."""
         check_time_left(remaining_ms, factor, p90_share)
-        frontiers, planned, group = self._of_prefix(path, segment, 1.0)
+        planned, frontiers = self._place(path, segment), self._of_all(segment, 1.0)
+        group = frontiers.group_of[planned]
         begin, end = frontiers.begins[group], frontiers.begins[group + 1]
         whole_ms = self._remaining_ms.item(0, planned)
         run_ms = whole_ms - self._remaining_ms.item(segment, planned)

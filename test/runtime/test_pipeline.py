@@ -101,6 +101,9 @@ class OnePath:
     def forecast_ms(self, path, segment=0):
         return self.cost_ms
 
+    def from_each_ms(self, path):
+        return [self.forecast_ms(path)] * len(path.space.segments)
+
     def plan(self, remaining_ms, factor, p90_share=1.0):
         bound_ms = self.cost_ms * factor
         return Choice(PATH, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)

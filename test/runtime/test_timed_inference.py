@@ -55,6 +55,9 @@ class CountedForecast:
     def forecast_ms(self, path, segment=0):
         return sum(self.segment_ms(index, path) for index in range(segment, len(SPACE.segments)))
 
+    def from_each_ms(self, path):
+        return [self.forecast_ms(path, segment) for segment in range(len(SPACE.segments))]
+
     def table(self, paths, segment=0):
         return np.array([self.forecast_ms(path, segment) for path in paths])
 
