@@ -233,7 +233,8 @@ def time_loop(
             sweep += 1
         job = Job(None, now_ms(), StampReading(0.0, '', 0))
         job.times = FrameTimes(forecast, 1.0, factor, LIKELY) if model is None else model.begin(1.0)
-        inference.run(image, job, due_ms=now_ms() + remaining_ms)
+        due_ms = now_ms() + remaining_ms
+        inference.begin(image, job, due_ms=due_ms, may_abort=False).until_answer()
         if math.isfinite(job.decision_ms):  # it was not aborted after a first look
             times.append(1000.0 * job.decision_ms)
         noted += [decision.decision_us for decision in job.decisions]

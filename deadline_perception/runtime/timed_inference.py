@@ -148,16 +148,6 @@ class TimedInference:
             self, image_bgr, job, times, plan, due_ms, until_ms, may_abort, planned_ms
         )
 
-    def run(
-        self,
-        image_bgr: np.ndarray,
-        job: Job,
-        *,
-        due_ms: float,
-    ) -> None:
-        """Takes a frame to its end, whatever it takes; for whoever has nobody else to answer it. See `begin`."""
-        self.begin(image_bgr, job, due_ms=due_ms, may_abort=False).until_answer()
-
     def _plan(
         self,
         job: Job,

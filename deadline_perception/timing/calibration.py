@@ -132,16 +132,6 @@ class BoundCalibrator:
         )
         self.factor = math.exp(min(max(self.log_factor, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
-    def bound_ms(self, forecast_ms: float) -> float:
-        """The time in ms that a frame of this forecast will not exceed, but for a share alpha of frames.
-
-        Raises:
-            ValueError: the forecast is not a positive, finite number.
-        """
-        if not 0.0 < forecast_ms < math.inf:
-            raise ValueError(f'forecast is {forecast_ms} ms, expected a positive, finite number')
-        return min(float(forecast_ms) * self.factor, sys.float_info.max)
-
     def observe(
         self, forecast_ms: float, latency_ms: float | None, *, in_time: bool = False
     ) -> None:

@@ -357,21 +357,10 @@ class TimeModel:
         """
         parts, whole = self.parts, self.whole
         slowdown = slowdown if parts.slowdown else 1.0
-        if self._bounds == WCET:
-            factor = limited_factor(slowdown, 1.0)
-            return FrameTimes(
-                self.forecast,
-                slowdown,
-                factor,
-                reserve=self.reserve,
-                worst=self._worst,
-                bounds=WCET,
-                whole=whole,
-                keeps_bounds=keeps_bounds,
-            )
-        factor = limited_factor(slowdown, whole.factor)
+        is_wcet = self._bounds == WCET
+        factor = min(slowdown * (1.0 if is_wcet else whole.factor), MAX_FACTOR)
         p90_share = 1.0
-        if parts.p90:
+        if parts.p90 and not is_wcet:
             p90_factor = slowdown * math.exp(whole.recent.quantile(1.0 - P90_TAIL))
             p90_share = min(max(p90_factor / factor, _LEAST_P90_SHARE), 1.0)
         return FrameTimes(
@@ -380,20 +369,13 @@ class TimeModel:
             factor,
             p90_share,
             self.reserve,
-            whole.interruption_ms,
-            self._remaining if parts.remaining else None,
+            0.0 if is_wcet else whole.interruption_ms,
+            self._remaining if parts.remaining and not is_wcet else None,
             self._worst,
-            whole=whole,
-            keeps_bounds=keeps_bounds,
+            self._bounds,
+            whole,
+            keeps_bounds,
         )
-
-    def expected_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
-        """Time of a path from a segment on at a slowdown."""
-        return self.begin(slowdown).expected_ms(path, segment)
-
-    def bound_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
-        """The same, exceeded only with the target miss probability."""
-        return self.begin(slowdown).bound_ms(path, segment)
 
     def part(self, segment: int) -> PartBound:
         """The bound of what is left as a segment begins; of whole frames before the first."""
@@ -479,11 +461,6 @@ class TimeModel:
                 rest_ms + skipped_ms,
                 would_take_ms - decision.spent_ms + skipped_ms + overrun_ms,
             )
-
-
-def limited_factor(slowdown: float, factor: float) -> float:
-    """The product of a slowdown and the factors on it, at most `MAX_FACTOR`."""
-    return min(slowdown * factor, MAX_FACTOR)
 
 
 def _remainders(job: FinishedFrame) -> list[tuple[Any, float, float]]:

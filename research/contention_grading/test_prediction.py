@@ -74,7 +74,7 @@ def simulate(predictor: DelayPredictor, frames: int, seed: int) -> tuple[float, 
     for frame, slowdown in enumerate(made_slowdowns(frames, seed)):
         candidate = rng.choice(list(IDLE_MS)) if frame % 7 == 0 else candidate
         forecast_ms, took_ms = predictor.predict_ms(candidate), delay_ms(candidate, slowdown, rng)
-        bound_ms = calibrator.bound_ms(forecast_ms)
+        bound_ms = forecast_ms * calibrator.factor
         misses += took_ms > bound_ms
         tightness.append(bound_ms / took_ms)
         errors.append(abs(math.log(forecast_ms / took_ms)))

@@ -96,7 +96,8 @@ def run_frame(
     begun_ms = now_ms()
     frame = Job(None, begun_ms, StampReading(0.0, '', 0))
     frame.times = times
-    inference.run(image, frame, due_ms=begun_ms + deadline_ms)
+    due_ms = begun_ms + deadline_ms
+    inference.begin(image, frame, due_ms=due_ms, may_abort=False).until_answer()
     return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
 
 

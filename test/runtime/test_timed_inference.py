@@ -405,7 +405,8 @@ def run_on(space):
     job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), NotedRun(space, space.largest)
     job.times = FrameTimes(forecast)
     network = SimpleNamespace(start=lambda image, path: ran)
-    TimedInference(network, space, policy).run(IMAGE, job, due_ms=math.inf)
+    inference = TimedInference(network, space, policy)
+    inference.begin(IMAGE, job, due_ms=math.inf, may_abort=False).until_answer()
     return job, ran
 
 
