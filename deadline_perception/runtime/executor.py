@@ -147,20 +147,16 @@ class Executor:
 
         self._failed, self._prepare = on_failure, prepare
         self.watchdog = Watchdog(on_failure, prepare=begin_watch)
-        self.raise_worker(priority)
+        if self.priority is not priority:  # which may have raised another worker
+            self.priority.restore()
+        self.priority = priority
+        self.do(lambda: priority.raise_thread(Role.INFERENCE))
         self.do(prepare)
         self._collects_garbage = collects_garbage
         if collects_garbage:
             gc.collect()
             gc.freeze()
             gc.disable()
-
-    def raise_worker(self, priority: ThreadPriority) -> None:
-        """Lowers all threads to what they were before, and raises the worker."""
-        if self.priority is not priority:
-            self.priority.restore()
-        self.priority = priority
-        self.do(lambda: priority.raise_thread(Role.INFERENCE))
 
     def open(
         self,
