@@ -190,8 +190,10 @@ class PassPolicy(FrontierPolicy):
                 return plan
         frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
-        left = self._time_left(segment, remaining_ms, factor, p90_share)
-        at = self._best_expected(candidates, left, remaining_ms, factor, planned)
+        at = 0
+        if len(candidates.places) > 1:  # there is something to decide
+            left = self._time_left(segment, remaining_ms, factor, p90_share)
+            at = self._best_expected(candidates, left, remaining_ms, factor, planned)
         return self._choice(candidates, at, remaining_ms, factor)
 
     def _time_left(
