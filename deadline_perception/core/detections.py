@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
-
-
-def _no_ids() -> np.ndarray:
-    return np.array(-1, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +26,7 @@ class Detections:
     boxes_xyxy_px: np.ndarray
     scores: np.ndarray
     labels: np.ndarray
-    ids: np.ndarray = field(default_factory=_no_ids)
+    ids: np.ndarray = field(default_factory=partial(np.array, -1, np.int64))
 
     def __post_init__(self) -> None:
         boxes = np.ascontiguousarray(self.boxes_xyxy_px, dtype=np.float32).reshape(-1, 4)

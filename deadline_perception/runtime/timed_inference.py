@@ -236,8 +236,7 @@ class InferenceRun:
         while not job.attempts and at_ms is not None:
             job.segment = run.segment
             if run.segment == self._count:
-                self._end(run)
-                self._close(in_time=True)
+                self._end(run, at_ms, in_time=True)
                 return
             at_ms = self._advance(run, at_ms)
 
@@ -266,19 +265,16 @@ class InferenceRun:
             why = abandoned(run.path, run.segment)
             if why:
                 job.reason = f'aborted before {self._segments[run.segment].name}: {why}'
-                self._close(in_time=False)
+                self._close(inference.clock_ms(), math.inf)
                 return
             at_ms = inference.clock_ms()
             self._advance(run, at_ms, until_ms() - at_ms)
-        self._end(run)
-        self._close(in_time=False)
+        self._end(run, inference.clock_ms(), in_time=False)
 
-    def _close(self, in_time: bool) -> None:
+    def _close(self, ended_ms: float, took_ms: float) -> None:
         """Nothing more of it is run: the policy learns how it went."""
-        job = self.job
-        job.ended_ms = self.inference.clock_ms()
-        took_ms = job.ended_ms - job.begun_ms if in_time else math.inf
-        self.inference.policy.observe(took_ms, job.remaining_ms)
+        self.job.ended_ms = ended_ms
+        self.inference.policy.observe(took_ms, self.job.remaining_ms)
 
     @property
     def _least(self) -> float:
@@ -377,16 +373,18 @@ class InferenceRun:
         )
         return choice, remaining_ms, decided_ms
 
-    def _end(self, run: SegmentRun) -> None:
+    def _end(self, run: SegmentRun, begun_ms: float, in_time: bool) -> None:
         """Takes the result of a run whose segments are done."""
         job = self.job
         phase = self._segments[-1].phase
-        begun_ms = self.inference.clock_ms()
         job.running = self._count, phase, begun_ms
         result = self._kept(run.result())
-        job.leave(phase, self.inference.clock_ms() - begun_ms)
-        job.results = self.inference.path_space.results(run.path)
+        ended_ms = self.inference.clock_ms()
+        job.leave(phase, ended_ms - begun_ms)
+        if self.inference.path_space.result_segments:
+            job.results = self.inference.path_space.results(run.path)
         job.result, self.ended = result, True
+        self._close(ended_ms, ended_ms - job.begun_ms if in_time else math.inf)
 
     def _kept(self, result: Any) -> Any:
         min_score = self.inference.min_score

@@ -179,11 +179,6 @@ class RemainingBound:
             0.0  # of the line: what is left has a factor of 1 until something was seen
         )
 
-    def factor(self, progress: float) -> float:
-        """What the forecast of the rest is multiplied with."""
-        power = math.exp(self._slope * (math.log(progress) - self._mean))
-        return power * self.bound.factor
-
     def observe(self, progress: float, expected_ms: float, took_ms: float, **outcome: bool) -> None:
         """Learns from a rest that ended; see `PartBound.observe`.
 

@@ -281,7 +281,8 @@ class FrameTimes:
         if segment == 0 or self.remaining is None:
             return progress, self.factor, self.interruption_ms
         rest = self.remaining[segment]
-        factor = min(self.slowdown * rest.factor(progress), MAX_FACTOR)
+        factor = rest.progress_factor(progress) * rest.bound.factor
+        factor = min(self.slowdown * factor, MAX_FACTOR)
         return progress, factor, rest.bound.interruption_ms
 
     def skipped_ms(self, plan: ExecutionPath, ran_ms: float) -> float:

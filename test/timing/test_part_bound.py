@@ -125,7 +125,6 @@ def test_what_is_left_goes_by_the_line_through_what_frames_showed():
     for progress in (0.5, 1.0, 3.0):
         expected = math.exp(slope * (math.log(progress) - mean))
         assert remaining.progress_factor(progress) == pytest.approx(expected)
-        assert remaining.factor(progress) == pytest.approx(expected * remaining.bound.factor)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,6 @@ def test_without_progress_what_is_left_follows_the_bound_alone():
     for progress in (0.5, 2.0) * 10:
         remaining.observe(progress, 4.0, 4.0 * progress)
     assert remaining.progress_factor(3.0) == 1.0
-    assert remaining.factor(3.0) == remaining.bound.factor
     assert remaining.bound.integral.frames == 20
 
 
