@@ -234,7 +234,7 @@ def replay(
             run.for_tracks(lambda: network.now_ms, lambda path, segment: '')
         job.is_in_time = not is_aborted and network.now_ms + frame.rest_ms <= due_ms
         job.publish_ms = None if is_aborted else frame.rest_ms
-        model.observe_publication(frame.rest_ms)
+        model.publishing.observe(frame.rest_ms)
         model.observe(job)
         estimator.observe_frame(
             forecast.forecast_ms(job.path), job.network_ms, times.bound_ms(job.path)

@@ -252,7 +252,7 @@ class Contender:
                 job.publish_ms = rest_ms
         is_own = job.answer is not None and (self.answers_so_far or job.answer is not job.so_far)
         job.is_in_time = is_own and job.claimed_ms + rest_ms <= deadline_ms
-        self.times.observe_publication(rest_ms)
+        self.times.publishing.observe(rest_ms)
         if not run.ended:
             next_ms = begun_ms + self.period_ms
             run.for_tracks(

@@ -24,7 +24,6 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.policy import (
     Choice,
     Quality,
-    check_outcome,
     check_position,
     check_time_left,
 )
@@ -228,7 +227,7 @@ class FrontierPolicy:
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         level = self._level(remaining_ms, factor, p90_share)
-        frontiers = self._frontiers_of[level][0] or self._build(0, level)
+        frontiers = self._of_all(0, level)
         best = self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
         return best if best.feasible or level == 1.0 else self.plan(remaining_ms, factor)
 
@@ -270,7 +269,6 @@ class FrontierPolicy:
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
-        check_outcome(latency_ms, remaining_ms)
 
     def _place(self, path: ExecutionPath, segment: int) -> int:
         """Index of a path."""

@@ -78,7 +78,7 @@ class _Candidates:
         exist: of which of these that is 0; None: of none.
         remaining_ms: forecast until the end, `[N]`.
         mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
-        least_ms, longest_ms: the shortest mandatory part, and the longest.
+        least_ms: the shortest mandatory part.
         cheapest: place of the path with that among the members, and of those the shortest.
         results: how many exist already.
         added: what each of `logs` adds in a scene, `[results, N]`; None: not gathered.
@@ -92,7 +92,6 @@ class _Candidates:
     remaining_ms: np.ndarray
     mandatory_ms: np.ndarray
     least_ms: float
-    longest_ms: float
     cheapest: int
     results: int
     added: np.ndarray | None = None
@@ -142,7 +141,7 @@ class PassPolicy(FrontierPolicy):
         order = np.argsort(prefixes, kind='stable')
         self._prefixes, self._begins = np.unique(prefixes[order], return_index=True)
         self._by_prefix = order % count
-        self._planned: tuple[Choice, float, float, float] | None = None
+        self._planned: tuple[Choice, float, tuple[float, float]] | None = None
         weights = np.ones(1)
         if isinstance(quality, PassQuality):
             self._by_size = quality.by_size(self._paths)
@@ -160,7 +159,7 @@ class PassPolicy(FrontierPolicy):
         left = self._time_left(0, remaining_ms, factor, p90_share)
         at = self._best_expected(candidates, left, remaining_ms, factor)
         choice = self._choice(candidates, at, remaining_ms, factor)
-        self._planned = choice, remaining_ms, factor, p90_share
+        self._planned = choice, remaining_ms, (factor, p90_share)
         return choice
 
     def redecide(
@@ -178,17 +177,16 @@ class PassPolicy(FrontierPolicy):
         if planned is None or not 0 <= segment < len(self._frontiers):
             planned = self._place(path, segment)
         if self._planned is not None:
-            plan, plan_ms, plan_factor, plan_share = self._planned
+            plan, plan_ms, planned_with = self._planned
             has_not_run = (
                 plan.path is path
                 and 0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
-                and plan_factor == factor
-                and plan_share == p90_share
+                and planned_with == (factor, p90_share)
                 and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
-        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
+        frontiers = self._of_all(segment, level)
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
         at = 0
         if len(candidates.places) > 1:  # there is something to decide
@@ -258,17 +256,15 @@ class PassPolicy(FrontierPolicy):
     ) -> list[float]:
         """Expected quality of each member once a frame runs; -1 of one whose mandatory part may not go on."""
         log_ms, frames = left
-        first = candidates.results
-        values = []
+        values, must_ms = [], candidates.mandatory_ms
         for place, member in enumerate(candidates.places):
             value = so_far
-            for row, log in enumerate(candidates.logs[:, place].tolist(), first):
+            for row, log in enumerate(candidates.logs[:, place].tolist(), candidates.results):
                 chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
                 value += chance * self._added.item(row, member)
-                if row == 0 and chance < _LIKELY:
-                    if candidates.mandatory_ms.item(place) * factor > remaining_ms:
-                        value = -1.0
-                        break
+                if row == 0 and chance < _LIKELY and must_ms.item(place) * factor > remaining_ms:
+                    value = -1.0
+                    break
             values.append(value)
         return values
 
@@ -286,11 +282,9 @@ class PassPolicy(FrontierPolicy):
         chances = frames.shares_within(log_ms - candidates.logs)
         if candidates.exist is not None:
             chances[candidates.exist] = 1.0
-        added = candidates.added
-        if added is None:
-            added = self._gathered(candidates)
+        added = self._gathered(candidates) if candidates.added is None else candidates.added
         expected: np.ndarray = np.add.reduce(chances * added) + so_far
-        if candidates.results or candidates.longest_ms * factor <= remaining_ms:
+        if candidates.results:
             return expected
         fits = candidates.mandatory_ms * factor <= remaining_ms
         if planned >= 0:
@@ -389,7 +383,6 @@ class PassPolicy(FrontierPolicy):
             here_ms,
             mandatory_ms,
             float(mandatory_ms.min()),
-            float(mandatory_ms.max()),
             int(np.lexsort(until_ms.round(6)[::-1])[0]),
             results,
         )

@@ -460,7 +460,7 @@ class FramePipeline:
                 self._open.remove(frame)
                 frame.is_in_time = record.is_in_time
                 if frame.attempts == 1:
-                    self._task.times.observe_publication(max(0.0, published_ms - frame.claimed_ms))
+                    self._task.times.publishing.observe(max(0.0, published_ms - frame.claimed_ms))
             self._client.on_ready()
             self._client.on_record(record)
             return record.publish_ms

@@ -132,8 +132,6 @@ class RecentTimes:
         self._calm_frames = BURST_FRAMES
         self._first: list[tuple[float, float]] = []
         self._limit: float | None = None
-        self._window = self._shares = np.zeros(0)  # the ordered log ratios when the limit was made
-        self._window_items = self._window.data  # of a memoryview, a few items are read fastest
         self._deviation = 0.0
         self._since = 0
         self.interruption_ms = 0.0
@@ -249,8 +247,9 @@ class RecentTimes:
 
     def _renew_limit(self) -> None:
         count = len(self._ordered)
+        # The ordered log ratios when the limit was made.
         self._window, self._shares = np.array(self._ordered), (np.arange(count) + 0.5) / count
-        self._window_items = self._window.data
+        self._window_items = self._window.data  # of a memoryview, a few items are read fastest
         median, deviation = robust_moments(self._window)
         start = min(max(self.start.deviation, _LEAST_DEVIATION), _MOST_PRIOR_DEVIATION)
         weight = _PRIOR_FRAMES / (_PRIOR_FRAMES + count)

@@ -310,6 +310,7 @@ class TimeModel:
         path_space, forecast, parts: as given.
         calibrator: the integral.
         whole: bound of whole frames.
+        publishing: whoever answers tells it how long publishing took.
         promised_frames, late_frames: frames whose plan was feasible, and those of them that were late.
     """
 
@@ -341,7 +342,7 @@ class TimeModel:
             interruption=parts.interruption,
             learns=parts.integral,
         )
-        self._publishing = publishing or Reserve(1.0, 15.0, quantile=0.95)
+        self.publishing = publishing or Reserve(1.0, 15.0, quantile=0.95)
         self._deciding = Reserve(0.0, quantile=0.5)
         self._remaining = [
             RemainingBound(self.whole, by_progress=parts.progress) for _ in path_space.segments
@@ -389,15 +390,7 @@ class TimeModel:
         """What the next frame keeps for deciding and publishing."""
         if not self.parts.reserve:
             return FrameReserve(0.0, 0.0)
-        return FrameReserve(self._deciding.reserve_ms, self._publishing.reserve_ms)
-
-    def observe_publication(self, took_ms: float) -> None:
-        """Takes in how long publishing an answer took.
-
-        Raises:
-            ValueError: the time is negative or not finite.
-        """
-        self._publishing.observe(took_ms)
+        return FrameReserve(self._deciding.reserve_ms, self.publishing.reserve_ms)
 
     def observe(self, job: FinishedFrame) -> None:
         """Takes in one frame, after it is out and its network has ended.

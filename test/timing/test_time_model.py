@@ -174,7 +174,7 @@ def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_ha
     assert learnt.model.reserve == FrameReserve(0.0, 3.0)
     for decision_ms in (1.0, 2.0, 30.0):
         learnt.take(ran(9.0, 9.0 + decision_ms), reserve=FrameReserve(30.0, 0.0))
-    learnt.model.observe_publication(7.0)
+    learnt.model.publishing.observe(7.0)
     assert learnt.model.reserve == FrameReserve(2.0, 7.0)
 
 
