@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from deadline_perception.core.execution_path import ExecutionPath
 
@@ -49,9 +49,18 @@ def covering_paths(
         chosen.append(best)
 
 
-def fewest_covering(paths: Iterable[ExecutionPath]) -> list[ExecutionPath]:
-    """Some of the paths that run every segment that any of them runs, as few as a greedy choice finds."""
-    left = {path: set(path.space.keys(path)) for path in paths}
+def fewest_covering(
+    paths: Iterable[ExecutionPath], keys: Collection[str] | None = None
+) -> list[ExecutionPath]:
+    """Some of the paths that run every segment that any of them runs, as few as a greedy choice finds.
+
+    Args:
+        paths: to choose from.
+        keys: of the segments that matter; None: all.
+    """
+    runs = {path: set(path.space.keys(path)) for path in paths}
+    left = {path: own if keys is None else own.intersection(keys) for path, own in runs.items()}
+    left = {path: own for path, own in left.items() if own}
     chosen: list[ExecutionPath] = []
     while left:
         best = max(left, key=lambda path: len(left[path]))

@@ -6,7 +6,8 @@ import contextlib
 import math
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ from deadline_perception.decision.scene import SizeQuality
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.engines.segment_store import MODELS_SUFFIX
+from deadline_perception.engines.segment_store import MODELS_SUFFIX, Form
 from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.networks.model_reference import (
     ModelKind,
@@ -237,9 +238,13 @@ def load_task(
             f'Measure one: {_profile_command(options, weights)}'
         )
     planned_by = wcet if wcet and bounds == WCET else forecast
-    policy = make_policy(options.policy, runs.path_space, planned_by, quality, kept)
-    is_cold = networks.take_cold(network, _covering(runs.path_space, kept))
-    _make_ready(runs, profile.image_size, kept, is_cold)
+    covering = _covering(runs.path_space, kept)
+    with ThreadPoolExecutor(1) as beside:  # most of it without Python's lock
+        segments = beside.submit(runs.engine.load, _engine_keys(runs, covering))
+        policy = make_policy(options.policy, runs.path_space, planned_by, quality, kept)
+        segments.result()
+    if networks.take_cold(network, covering):
+        _warm_up_once(runs, profile.image_size, kept, covering)
     origin, calibration_file = _calibration_origin(options, profile, runs, facts, degraded)
     bound, notices = make_calibrator(options, forecast, calibration_file)
     parts = TimeParts(bounds=bounds)
@@ -341,21 +346,18 @@ def _decided_by(
     return of_passes, *useful_sequences(passes[0], kept, of_passes, forecast)
 
 
-def _make_ready(
+def _warm_up_once(
     network: Network,
     image_size: tuple[int, int],
     kept: Sequence[ExecutionPath] | None,
-    is_cold: bool,
+    covering: Sequence[ExecutionPath],
 ) -> None:
-    """Loads every segment that is kept ready; warms up one that nobody runs yet, and lets memory be what frames need."""
-    covering = _covering(network.path_space, kept)
-    network.engine.load(_engine_keys(network, covering))
-    if not is_cold:
-        return
-    network.warm_up(covering, image_size)
+    """Warms up a network that nobody runs yet, and lets memory be what frames need."""
+    warm_up(network, image_size, kept)
+    of_most_results = max(covering, key=lambda path: len(network.path_space.results(path)))
+    check_results(network, image_size, of_most_results)
     give_back_memory()
     network.warm_up((covering[0],), image_size)
-    check_results(network, image_size)
     touch_memory()
 
 
@@ -429,13 +431,16 @@ def _segments_are_missing(options: NetworkOptions, network: Network, weights: Pa
 def warm_up(
     network: Network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None
 ) -> None:
-    """Runs some of the paths that are kept ready, which together hold every segment of them, so that no frame pays for
-    first calls."""
-    network.warm_up(_covering(network.path_space, kept), image_size)
+    """Runs some of the paths that are kept ready, so that no frame pays for first calls: together they hold every
+    segment that an engine made something of, or where it makes nothing, every one."""
+    space, forms = network.path_space, network.engine.forms
+    eager = Form.EAGER.value
+    compiled = {key for key in space.carriers() if forms.get(key, eager) != eager}
+    network.warm_up(_covering(space, kept, compiled or None), image_size)
 
 
-def check_results(network: Network, image_size: tuple[int, int]) -> None:
-    """Makes sure that a network gives the results so far that it declares.
+def check_results(network: Network, image_size: tuple[int, int], path: ExecutionPath) -> None:
+    """Makes sure that a network gives the results so far that it declares on a path.
 
     Raises:
         SetupError: one is missing, or of another type; says after which segment.
@@ -443,7 +448,7 @@ def check_results(network: Network, image_size: tuple[int, int]) -> None:
     space = network.path_space
     if not space.result_segments:
         return
-    run = network.start(np.zeros((*image_size, 3), np.uint8), space.largest)
+    run = network.start(np.zeros((*image_size, 3), np.uint8), path)
     while not run.finished:
         key = space.keys_by_segment(run.path)[run.segment]
         segment = space.segments[run.segment]
@@ -456,9 +461,15 @@ def check_results(network: Network, image_size: tuple[int, int]) -> None:
             )
 
 
-def _covering(space: PathSpace, kept: Sequence[ExecutionPath] | None) -> list[ExecutionPath]:
-    """Some of the paths that are kept ready, which together hold every segment of them."""
-    return covering_paths(space, 1, random.Random(0)) if kept is None else fewest_covering(kept)
+def _covering(
+    space: PathSpace,
+    kept: Sequence[ExecutionPath] | None,
+    keys: Collection[str] | None = None,
+) -> list[ExecutionPath]:
+    """Some of the paths that are kept ready, which together hold every segment of them, or of these keys."""
+    if kept is None:
+        return covering_paths(space, 1, random.Random(0))
+    return fewest_covering(kept, keys)
 
 
 def environment_faults(

@@ -38,6 +38,15 @@ def test_a_few_of_many_paths_run_every_segment_of_them_and_no_other(path_space):
     assert fewest_covering([]) == []
 
 
+def test_only_the_segments_that_matter_are_covered(path_space):
+    paths = list(path_space)
+    wanted = {'stage1', *sorted(path_space.carriers())[-2:]} & set(path_space.carriers())
+    few = fewest_covering(paths, wanted)
+    assert len(few) <= len(wanted) < len(fewest_covering(paths))
+    assert wanted <= {key for path in few for key in path_space.keys(path)}
+    assert fewest_covering(paths, ()) == []
+
+
 def test_a_network_of_a_single_path_is_covered():
     space = multi_path_space(
         skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1

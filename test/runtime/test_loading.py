@@ -37,6 +37,7 @@ from deadline_perception.runtime.loading import (
     load_task,
     make_calibrator,
     make_policy,
+    warm_up,
 )
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.timing.interference import WcetTable, interference_of
@@ -415,6 +416,28 @@ print(sys.modules['torch'].get_num_threads())
         timeout=200,
     )
     assert told.stdout.split() == ['False', '1'], told.stderr
+
+
+def test_warming_up_runs_what_was_compiled_and_no_path_for_other_segments():
+    space = multi_path_space(
+        skips_per_stage=(1,), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(5, 20), heads=2
+    )
+    paths = list(space)
+    keys = {key for path in paths for key in space.keys(path)}
+    compiled = {key for key in keys if key.startswith('stage')}
+    ran = []
+    network = SimpleNamespace(
+        path_space=space,
+        engine=SimpleNamespace(forms={}),
+        warm_up=lambda chosen, size: ran.append(
+            {key for path in chosen for key in space.keys(path)}
+        ),
+    )
+    for forms in ({}, {key: '8 bit' if key in compiled else 'eager' for key in keys}):
+        network.engine.forms = forms
+        warm_up(network, (50, 80), paths)
+    of_eager, of_compiled = ran
+    assert of_eager == keys and compiled < of_compiled < keys
 
 
 def test_what_was_not_prepared_or_measured_is_not_planned(prepared, tmp_path):
