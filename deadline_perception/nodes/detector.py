@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -57,6 +58,9 @@ from deadline_perception.system.priority import Role, ThreadPriority
 
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
+# The one that receives an image stands aside for so long, so that inference begins at once: after 0.08 ms in place of
+# 0.66, the interval and what a thread takes to wake.
+STANDS_ASIDE_S = 0.0001
 
 
 class _ResultMessages(threading.local):
@@ -257,6 +261,7 @@ class DetectorNode(ManagedNode):
         if pipeline is not None and self._rate.takes(arrival_ms, self._values['max_rate_hz']):
             pipeline.arrive(Job(message, arrival_ms, stamp, self._dropped))
             self._dropped = 0
+            time.sleep(STANDS_ASIDE_S)
 
     # --- FrameClient: on the inference thread, publication also on the watchdog's ---
 
