@@ -117,10 +117,14 @@ def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
     return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
 
 
+_LEAST_GAIN = 1e-9  # of an exchange, so that rounding does not exchange for ever
+
+
 def match_objects(
     first: Detections, second: Detections, min_iou: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs objects of equal label, each at most once: those that overlap most first.
+    """Pairs objects of equal label, each at most once: those that overlap most first, then exchanged two by two while
+    all together overlap more by that.
 
     Args:
         first, second: objects.
@@ -140,8 +144,31 @@ def match_objects(
         if one not in pairs and other not in taken:
             pairs[one] = other
             taken.add(other)
+    if len(most_first) > len(pairs):  # others were possible
+        return _exchanged(overlap, pairs)
     found = np.array(sorted(pairs.items()), np.intp).reshape(-1, 2)
     return found[:, 0], found[:, 1]
+
+
+def _exchanged(overlap: np.ndarray, pairs: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs after all exchanges between two of them by which they overlap more; a partner may also be left."""
+    rows, columns = overlap.shape
+    size = rows + columns  # with a place for each that is left
+    padded = np.zeros((size, size))
+    padded[:rows, :columns] = overlap
+    own, others = list(pairs), list(pairs.values())
+    is_left, partner = np.ones((2, size), bool), np.empty(size, np.intp)
+    is_left[0, own] = is_left[1, others] = False
+    partner[own], partner[is_left[0]] = others, np.flatnonzero(is_left[1])
+    while True:
+        placed = padded[:, partner]
+        now = placed.diagonal()
+        gain = placed + placed.T - now[:, None] - now
+        one, other = divmod(int(gain.argmax()), size)
+        if gain[one, other] <= _LEAST_GAIN:
+            found = np.flatnonzero(now)
+            return found, partner[found]
+        partner[[one, other]] = partner[[other, one]]
 
 
 def box_sizes(boxes_xyxy_px: np.ndarray, image_size: tuple[int, int]) -> np.ndarray:

@@ -26,6 +26,9 @@ MAX_OBJECTS = 100  # followed at once; a result with more has them all, and noth
 # sides together, and overlap with that from which a detection is the same object. Measured: benchmarks/tracking.py
 _ROOM = 2.0, 1.0
 _MIN_IOU = 0.02, 0.1
+_LEAST_OF_A_TURN = (
+    3  # objects of known velocity whose median motion is taken for the camera's: a majority is two
+)
 MAX_AGE_S = 1.0  # an object that no result shows for longer is forgotten; all are when there is none for longer
 
 
@@ -100,13 +103,15 @@ class Tracks:
         # Widened (buffered IoU, Yang et al. 2023, by a share of the box): small, fast objects leave their boxes between
         # two results.
         is_guess = (self._times_seen < 2)[:, None]
-        room = np.maximum(state[0, :, 2:], 0.0)
-        room += np.where(is_guess, *_ROOM) * np.sqrt(variance[0, :, :2])
-        expected = Detections(
-            _corners(np.hstack([state[0, :, :2], room])), self._scores, self._labels
-        )
-        old, new = match_objects(expected, detections, np.where(is_guess, *_MIN_IOU))
+        expected = state[0].copy()
+        expected[:, 2:] = np.maximum(expected[:, 2:], 0.0)
+        expected[:, 2:] += np.where(is_guess, *_ROOM) * np.sqrt(variance[0, :, :2])
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
+        old, new = self._same(expected, is_guess, detections)
+        known = self._times_seen[old] >= 2
+        if known.sum() >= _LEAST_OF_A_TURN:  # the camera turns: looked for where that has moved all
+            expected[:, :2] += np.median((measured[new] - expected[old])[known, :2], axis=0)
+            old, new = self._same(expected, is_guess, detections)
         deviation = np.tile(np.maximum(measured[:, 2:], 1.0), 2)  # one size
         born_state = np.stack([measured, np.zeros_like(measured)])
         born_variance = np.stack(
@@ -166,6 +171,13 @@ class Tracks:
         order = np.argsort(-found.scores, kind='stable')
         left_top, right_bottom = np.split(found.boxes_xyxy_px[order], 2, axis=1)
         return found.at(order[(right_bottom > left_top).all(axis=1)])  # those that still are in it
+
+    def _same(
+        self, expected: np.ndarray, is_guess: np.ndarray, detections: Detections
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of objects, expected in boxes of centres and sizes `[N, 4]`, and detections; see `match_objects`."""
+        boxes = Detections(_corners(expected), self._scores, self._labels)
+        return match_objects(boxes, detections, np.where(is_guess, *_MIN_IOU))
 
     def _adapt(self, innovations: np.ndarray, times_seen: np.ndarray) -> None:
         """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""

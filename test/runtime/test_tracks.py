@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 
 from deadline_perception.core.detections import Detections, match_objects, pairwise_iou
 from deadline_perception.runtime.job import LatePolicy
@@ -28,19 +29,40 @@ def test_iou_computed_by_hand():
     assert pairwise_iou(np.zeros((0, 4)), boxes).shape == (0, 3)
 
 
-def test_pairs_that_overlap_most_come_first_and_never_cross_labels():
+def test_pairs_overlap_most_together_and_never_cross_labels():
     first = objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0), (0, 0, 10, 10, 0.7, 1))
     second = objects((3, 0, 13, 10, 0.9, 0), (0, 0, 10, 10, 0.6, 2))
     assert [pair.tolist() for pair in match_objects(first, second, 0.3)] == [[1], [0]]
-    # What the nearest pair leaves: 9/11, and 3/17 for the other two.
+    # The nearest pair and what it leaves: 9/11 and 3/17; the two others: 7/13 each.
     first, second = (
         objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0)),
         objects((3, 0, 13, 10, 0.9, 0), (7, 0, 17, 10, 0.8, 0)),
     )
-    assert [pair.tolist() for pair in match_objects(first, second, 0.02)] == [[0, 1], [1, 0]]
-    assert [pair.tolist() for pair in match_objects(first, second, 0.2)] == [[1], [0]]
+    for least in (0.02, 0.5):
+        assert [pair.tolist() for pair in match_objects(first, second, least)] == [[0, 1], [0, 1]]
+    assert [pair.tolist() for pair in match_objects(first, second, 0.7)] == [[1], [0]]
     assert [len(pair) for pair in match_objects(first, Detections.none(), 0.3)] == [0, 0]
     assert [len(pair) for pair in match_objects(first, second, 0.9)] == [0, 0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), counts=st.tuples(st.integers(1, 12), st.integers(1, 12)))
+def test_pairs_overlap_no_less_than_nearest_first_and_no_more_than_is_possible(seed, counts):
+    rng = np.random.default_rng(seed)
+    sides = [np.hstack([corners := rng.uniform(0, 30, (n, 2)), corners + 12]) for n in counts]
+    first, second = (
+        Detections(boxes, np.ones(len(boxes)), np.zeros(len(boxes))) for boxes in sides
+    )
+    overlap = pairwise_iou(first.boxes_xyxy_px, second.boxes_xyxy_px)
+    old, new = match_objects(first, second, 0.0)
+    together = overlap[old, new].sum()
+    assert len(set(old.tolist())) == len(set(new.tolist())) == len(old)
+    most = overlap[linear_sum_assignment(-overlap)].sum()
+    nearest, left = 0.0, overlap.copy()
+    while left.max() > 0.0:
+        row, column = np.unravel_index(left.argmax(), left.shape)
+        nearest, left[row], left[:, column] = nearest + left[row, column], 0.0, 0.0
+    assert nearest - 1e-6 <= together <= most + 1e-6
 
 
 def moving(px_per_s, steps, grows=0.0):
@@ -85,6 +107,17 @@ def test_a_small_object_that_left_its_box_is_the_same_one():
     tracks.update(objects((100, 200, 106, 206, 0.8, 0)), 0.1)
     tracks.update(objects((107, 200, 113, 206, 0.8, 0)), 0.2)
     assert tracks.predict(0.3).boxes_xyxy_px[0, 0] > 113
+
+
+def test_small_objects_are_followed_through_a_turn_of_the_camera():
+    """Which moves all of an image by more than their widths; the large ones, which still overlap, show by how much."""
+    large = [(x, 100, x + 120, 220, 0.9, 0) for x in (0, 150, 300)]
+    small = [(x, 300, x + 8, 308, 0.9, 0) for x in (20, 60, 100, 140)]
+    tracks = Tracks(SIZE)
+    for step in range(6):
+        before = tracks.update(objects(*large, *small), 0.1 * step).ids
+    turned = [(left + 30, top, right + 30, *rest) for left, top, right, *rest in (*large, *small)]
+    assert tracks.update(objects(*turned), 0.6).ids.tolist() == before.tolist()
 
 
 def test_predictions_are_clipped_and_what_has_left_the_image_is_gone():
