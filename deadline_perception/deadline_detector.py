@@ -248,8 +248,9 @@ class DeadlineDetector:
         """Answers an image. Blocks until then, which is by the deadline; see `DetectionStream.detect`.
 
         An image without a stamp is one of its own: its answer holds its own objects, or none where they are not in
-        time; late, by the cheapest path, where no path's bound fits. Those with stamps are taken for one camera's: tracks
-        of earlier ones take the place of a result that is late.
+        time; late, where nothing was promised: no path's bound fits, or bounds rest on no frames yet, as of the first
+        eight images. Those with stamps are taken for one camera's: tracks of earlier ones take the place of a result
+        that is late.
 
         Raises:
             ValueError: image or budget cannot be used, or a stream is open.

@@ -683,6 +683,23 @@ def test_there_is_no_promise_before_bounds_rest_on_frames(detector):
     assert last.is_promised and 'promise' not in last.reason
 
 
+def test_a_single_image_that_was_promised_nothing_is_answered_late_rather_than_empty(
+    detector, network
+):
+    """While bounds rest on no frames; later it is empty by its deadline, as promised ones are."""
+    for is_promised in (False, True):
+        network.gate.clear()
+        opening = threading.Timer(0.6, network.gate.set)
+        opening.start()
+        answer = detector.detect(IMAGE, 300.0)
+        opening.join()
+        assert answer.feasible and answer.is_promised == is_promised and not answer.in_time
+        assert len(answer) == (0 if is_promised else 1)
+        assert answer.outcome is (Outcome.COASTED if is_promised else Outcome.LATE)
+        for _ in range(LEAST_RATIOS):
+            detector.detect(IMAGE, AMPLE_MS)
+
+
 def test_answers_come_one_for_each_image_of_a_recording_at_its_rate(detector):
     answers = list(detector.answers([IMAGE] * 3, AMPLE_MS, rate_hz=4.0))
     stamps = [answer.record.stamp.stamp_ns for answer in answers]

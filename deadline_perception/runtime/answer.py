@@ -100,7 +100,7 @@ class Answer:
     @property
     def outcome(self) -> Outcome:
         """`DETECTED`: its own result, in time. `COASTED`: tracks of earlier images, moved on, because its own result
-        was not in time. `LATE`: its own result after the deadline, of an image of its own that no bound fitted, or
+        was not in time. `LATE`: its own result after the deadline, of an image of its own that was promised nothing, or
         where rules ask for it."""
         return self.record.outcome
 

@@ -132,7 +132,7 @@ class DetectionStream(FrameClient):
         Args:
             image_bgr, budget_ms, stamp_ns, age_ms, dropped: see `submit`.
             is_alone: it belongs to no sequence, so that its answer holds nothing of other images: it is empty where
-                its own result is not in time although a bound fitted, and late where none fitted.
+                its own result is not in time although that was promised, and late where nothing was.
 
         Raises:
             ValueError: a value lies outside its range.

@@ -252,6 +252,16 @@ class Job:
             self._whole = ResultSoFar(self.result, self.results)
         return self._whole
 
+    @property
+    def awaited_ms(self) -> float:
+        """Until when its own result counts for more than its deadline: the bound, where nothing stands in for the image,
+        which is of no sequence, and it was promised nothing, since no bound fitted or none rests on frames yet. Else
+        -inf."""
+        if not self.is_alone or self.plan is None or self.times is None:
+            return -math.inf
+        is_promised = self.plan.feasible and self.times.rests_on_frames
+        return -math.inf if is_promised else self.begun_ms + self.plan.bound_ms
+
     def for_tracks(self) -> Job:
         """The same image once more, for a network that runs although its answer is out."""
         job = Job(self.message, self.arrived_ms, self.stamp, is_alone=self.is_alone)

@@ -119,8 +119,8 @@ class FramePipeline:
     first one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its
     place.
 
-    An image of no sequence has no fallback: where no path's bound fits, its own result is awaited, until
-    that bound and `LATE_GRACE_MS` have passed.
+    An image of no sequence has no fallback: where no path's bound fits, or bounds do not rest on frames yet, its own
+    result is awaited, until the bound and `LATE_GRACE_MS` have passed; one of its first look is given when it is due.
 
     The network goes on with an image that was answered without it, on the best path that is expected to end
     before the next image, else on the cheapest; also with one that nobody took until then. Its result is not published,
@@ -224,6 +224,9 @@ class FramePipeline:
         with self._lock:
             if self.stopped or not self._open:
                 return math.inf, None
+            for frame in self._open:
+                if frame.fallback_ms <= at_ms and frame.newest is None:
+                    frame.fallback_ms = max(frame.fallback_ms, frame.awaited_ms + LATE_GRACE_MS)
             frame = min(self._open, key=lambda frame: frame.fallback_ms)
             if frame.fallback_ms > at_ms:
                 return frame.fallback_ms, None
@@ -320,14 +323,11 @@ class FramePipeline:
         return run
 
     def _await_alone(self, job: Job) -> None:
-        """Nothing stands in for an image of no sequence: where no bound fits, its own result is awaited."""
-        due_ms = job.due_ms + self._grace_ms
-        if job.plan is not None and not job.plan.feasible:
-            due_ms = job.begun_ms + job.plan.bound_ms + LATE_GRACE_MS
+        """Has the watchdog look when the network must be done."""
         with self._lock:
             if job.attempts == 0:
-                job.fallback_ms = due_ms
-        self._watchdog.arm(due_ms)
+                job.fallback_ms = job.due_ms + self._grace_ms
+        self._watchdog.arm(job.fallback_ms)
 
     def _learn(self, job: Job, failure: str) -> None:
         """What the next frames are to know of one that has ended."""

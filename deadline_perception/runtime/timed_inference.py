@@ -129,10 +129,9 @@ class TimedInference:
                 needs no bound. What its decisions take is reserved in proportion to the segments that are left, since
                 those made are in the time that has passed.
             due_ms: time of the monotonic clock at which the network must be done.
-            may_abort: the run stops at an operator once not even the shortest expected rest fits; one of no sequence that
-                is infeasible does not. (Not once its
-                bound does not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected
-                time no longer fits does so half the time.)
+            may_abort: the run stops at an operator once not even the shortest expected rest fits, unless its result is
+                awaited. (Not once its bound does not: a frame whose bound no longer fits mostly makes it all the same,
+                and one whose expected time no longer fits does so half the time.)
             next_images: None where the frame is not to look at them.
         """
         times = job.times
@@ -212,7 +211,7 @@ class InferenceRun:
     _run: SegmentRun | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.may_abort &= self.plan.feasible or not self.job.is_alone
+        self.may_abort &= self.job.awaited_ms == -math.inf
         self._p90_share = self.times.p90_share if self.until_ms == math.inf else 1.0
         self._segments = self.inference.path_space.segments
         self._count = len(self._segments)
