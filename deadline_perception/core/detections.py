@@ -144,16 +144,13 @@ def match_objects(
         if one not in pairs and other not in taken:
             pairs[one] = other
             taken.add(other)
-    if len(most_first) > len(pairs):  # others were possible
-        return _exchanged(overlap, pairs)
-    found = np.array(sorted(pairs.items()), np.intp).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    return _exchanged(overlap, pairs)
 
 
 def _exchanged(overlap: np.ndarray, pairs: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """The pairs after all exchanges between two of them by which they overlap more; a partner may also be left."""
     rows, columns = overlap.shape
-    size = rows + columns  # with a place for each that is left
+    size = rows + columns + 1  # with a place for each that is left
     padded = np.zeros((size, size))
     padded[:rows, :columns] = overlap
     own, others = list(pairs), list(pairs.values())

@@ -315,19 +315,9 @@ class FramePipeline:
                     share_ms = (min(next_ms, job.due_ms) - job.taken_ms) / (1 + others)
                     next_images = NextImages(job.taken_ms + share_ms, share_ms)
         may_abort = self._rules.late_policy is not LatePolicy.LATE
-        run = self._inference.begin(
+        return self._inference.begin(
             image, job, due_ms=job.due_ms, may_abort=may_abort, next_images=next_images
         )
-        if job.is_alone:
-            self._await_alone(job)
-        return run
-
-    def _await_alone(self, job: Job) -> None:
-        """Has the watchdog look when the network must be done."""
-        with self._lock:
-            if job.attempts == 0:
-                job.fallback_ms = job.due_ms + self._grace_ms
-        self._watchdog.arm(job.fallback_ms)
 
     def _learn(self, job: Job, failure: str) -> None:
         """What the next frames are to know of one that has ended."""

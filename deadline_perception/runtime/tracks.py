@@ -26,9 +26,7 @@ MAX_OBJECTS = 100  # followed at once; a result with more has them all, and noth
 # sides together, and overlap with that from which a detection is the same object. Measured: benchmarks/tracking.py
 _ROOM = 2.0, 1.0
 _MIN_IOU = 0.02, 0.1
-_LEAST_OF_A_TURN = (
-    3  # objects of known velocity whose median motion is taken for the camera's: a majority is two
-)
+_LEAST_OF_ALL = 3  # objects of known velocity, for what most of them do to be the camera's
 MAX_AGE_S = 1.0  # an object that no result shows for longer is forgotten; all are when there is none for longer
 
 
@@ -109,7 +107,7 @@ class Tracks:
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
         old, new = self._same(expected, is_guess, detections)
         known = self._times_seen[old] >= 2
-        if known.sum() >= _LEAST_OF_A_TURN:  # the camera turns: looked for where that has moved all
+        if known.sum() >= _LEAST_OF_ALL:  # the camera yaws: looked for where all have gone
             expected[:, :2] += np.median((measured[new] - expected[old])[known, :2], axis=0)
             old, new = self._same(expected, is_guess, detections)
         deviation = np.tile(np.maximum(measured[:, 2:], 1.0), 2)  # one size
