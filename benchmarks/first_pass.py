@@ -63,7 +63,7 @@ from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox
 from deadline_perception.runtime.look_twice import with_passes
 
-FINE, FIRST = 'street', 'yolox-nano'
+FINE, FIRST = 'street', 'street-first'
 FULL = 'street 1248x704'
 LOOKS = {
     'street 448x256': (FINE, 'r0.36-s00000-w1.00-p100-h2'),

@@ -36,7 +36,7 @@ PEER_POLICIES = (  # or what their names begin with
     'expected utility',
     'thresholds',
     'pressure tiers',
-    'yolox-nano, static p99',
+    'street-first, static p99',
     'best fixed sequence',
 )
 

@@ -22,7 +22,7 @@ from deadline_perception.extras.data.class_names import relabelled, with_mapping
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 
-OURS, PUBLIC = 'street', 'yolox-nano'
+OURS, PUBLIC = 'street', 'street-first'
 # Of every scale the whole path, mostly one that skips all that can be skipped, and some between that the frontier plans.
 OUR_PATHS = (
     'r0.25-s01100-w0.75-p50-h0',

@@ -180,8 +180,8 @@ def losses(
             wanted_classes = F.one_hot(labels[found.objects], len(named)) * found.overlaps[:, None]
             sums['classes'].append(_class_loss(absent[found.cells], wanted_classes)[:, named].sum())
         if not named.all():
-            taught = (-torch.expm1(teacher.absent[index][:, ~named])).clamp(0, 1)
-            each = _class_loss(absent[:, ~named], taught).sum(1)
+            distilled = (-torch.expm1(teacher.absent[index][:, ~named])).clamp(0, 1)
+            each = _class_loss(absent[:, ~named], distilled).sum(1)
             sums['classes'].append((each * wanted_objectness * (unmarked > 0.5)).sum())
         each = F.binary_cross_entropy_with_logits(
             objectness, wanted_objectness, weights, reduction='none'
