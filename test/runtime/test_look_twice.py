@@ -3,13 +3,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.eager import Engine
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.networks.passes import PassesError
-from deadline_perception.runtime.look_twice import first_look_model, joined_profile, with_passes
+from deadline_perception.runtime.look_twice import (
+    first_look_model,
+    joined_profile,
+    useful_sequences,
+    with_passes,
+)
 from deadline_perception.timing.interference import Interference, WcetTable
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile
@@ -85,3 +91,35 @@ def test_segments_are_loaded_by_the_engine_of_their_network(street):
     engine.load(['coarse.head@r1.00', 'stage1', 'coarse.post@r1.00'])
     assert engine._coarse.loaded == ['head@r1.00', 'post@r1.00']
     assert engine._fine.loaded == ['stage1']
+
+
+class QualityByHead:
+    """A `PassQuality` by which each heavier head of the closer look gains so much, whatever the size."""
+
+    def __init__(self, gain: float) -> None:
+        self.gain = gain
+
+    def pooled_by_size(self, paths) -> np.ndarray:
+        return np.repeat(self.table(paths)[:, None], 5, axis=1)
+
+    def table(self, paths) -> np.ndarray:
+        return np.array([self.quality(path) for path in paths])
+
+    def quality(self, path) -> float:
+        return 0.2 if path['fine'] == 'none' else 0.4 + self.gain * int(path['head'])
+
+
+@pytest.mark.parametrize(('gain', 'is_kept'), [(0.006, True), (0.002, False)])
+def test_a_sequence_that_is_a_little_longer_and_better_is_kept_beside_the_shorter_one(
+    street, gain, is_kept
+):
+    _, network = street
+    profile = joined_profile(
+        network, profile_of(network.fine, 1.0), profile_of(network.coarse, 1.0)
+    )
+    fine = [network.fine.path_space.parse(f's00000-w1.00-p100-h{head}') for head in (0, 2)]
+    forecast = PathForecast(profile, network.path_space)
+    kept, _ = useful_sequences(network, fine, QualityByHead(gain), forecast)
+    names = {str(path) for path in kept}
+    assert 'c640-s00000-w1.00-p100-h0' in names
+    assert ('c640-s00000-w1.00-p100-h2' in names) == is_kept
