@@ -12,7 +12,7 @@ The model adds up one effect per operator and two per pair of operators. An oper
 are never negative, from each measured setting to the next larger one; a setting that was not measured lies between its
 neighbours, and beyond the outermost ones the effect stays level. A pair's effects are one that takes both operators to
 be large, and one that either alone brings about; neither is negative. So a larger setting is never predicted to do
-harm. How far predictions are off, `PathQuality.prediction_error` tells.
+harm. How far predictions are off, `evaluate` tells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -36,40 +35,10 @@ TABLE_VERSION = 2  # of files; from 2 on with sizes of objects, see `decision.sc
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
 _RIDGE = 0.01  # keeps steps small that the measurements leave open
 _PAIR_RIDGE = 0.1  # what one operator explains is not explained by a pair
-_FOLDS = 60  # at most so many refits for the error of prediction; up to so many paths, each is held out alone
 
 
 class QualityTableError(DeadlinePerceptionError):
     """A table of path qualities that cannot be used, and why."""
-
-
-@dataclass(frozen=True)
-class PredictionError:
-    """How well measured paths are predicted from other measured paths.
-
-    Attributes:
-        paths: number of paths that were predicted.
-        folds: number of groups they were held out in; as many as paths when each was held out alone.
-        mean_points: mean absolute error, points of average precision (0 to 100).
-        max_points: largest absolute error, points.
-        rank_correlation: Spearman's, of predicted and measured values, in [-1, 1]; None when either does not vary.
-    """
-
-    paths: int
-    folds: int
-    mean_points: float
-    max_points: float
-    rank_correlation: float | None
-
-    def __str__(self) -> str:
-        rank = '-' if self.rank_correlation is None else f'{self.rank_correlation:.2f}'
-        way = (
-            'each left out once' if self.folds == self.paths else f'left out in {self.folds} groups'
-        )
-        return (
-            f'{self.mean_points:.2f} points on average, {self.max_points:.2f} at most, rank correlation {rank} '
-            f'({self.paths} measured paths, {way})'
-        )
 
 
 def _positions(paths: Sequence[ExecutionPath]) -> np.ndarray:
@@ -102,7 +71,7 @@ class MonotoneModel:
         measured = np.asarray(values, dtype=np.float64)
         self._effects = {
             model: _Effects([paths[at] for at in places], measured[places])
-            for model, places in _by_model(paths).items()
+            for model, places in by_model(paths).items()
         }
 
     def predict(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
@@ -118,7 +87,7 @@ class MonotoneModel:
                     f'{self._space.largest}'
                 )
         predicted = np.zeros(len(paths))
-        for model, places in _by_model(paths).items():
+        for model, places in by_model(paths).items():
             if model not in self._effects:
                 raise ValueError(
                     f'path {paths[places[0]]} is of a model without a measured path, expected one at '
@@ -128,7 +97,7 @@ class MonotoneModel:
         return predicted
 
 
-def _by_model(paths: Sequence[ExecutionPath]) -> dict[tuple[int, ...], list[int]]:
+def by_model(paths: Sequence[ExecutionPath]) -> dict[tuple[int, ...], list[int]]:
     """Places of the paths by the settings of their operators of the kind model; all of them where there is none."""
     if not paths:
         return {}
@@ -186,35 +155,6 @@ class _Effects:
         return np.array(both + either).reshape(len(both) + len(either), len(paths)).T
 
 
-def chance_errors(paths: Sequence[ExecutionPath], resampled: np.ndarray) -> np.ndarray:
-    """How far chance in the choice of images moves each measured path off the model of all: standard errors `[paths]`.
-
-    Other images would move all paths together, or all narrow ones; the model moves with them, and such moves decide
-    nothing between a path and its neighbours. So the model is fitted to each draw anew, and what varies in the distance
-    between measurement and model counts. 200 draws of 60 paths take half a second.
-
-    Args:
-        paths: measured paths, at least 1, distinct.
-        resampled: their values in [0, 1] on the same draws of images, `[paths, draws]`; a draw with a NaN is dropped.
-
-    Raises:
-        ValueError: the shape is another, or fewer than 2 draws are left.
-    """
-    values = np.asarray(resampled, dtype=np.float64)
-    if values.ndim != 2 or len(values) != len(paths):
-        raise ValueError(
-            f'resampled values have the shape {values.shape}, expected [{len(paths)} paths, draws]'
-        )
-    values = values[:, ~np.isnan(values).any(0)]
-    if values.shape[1] < 2:
-        raise ValueError(
-            f'{values.shape[1]} draws have a value for every path, expected at least 2'
-        )
-    return np.std(
-        [draw - MonotoneModel(paths, draw).predict(paths) for draw in values.T], axis=0, ddof=1
-    )
-
-
 class PathQuality:
     """Expected average precision of every path of one network.
 
@@ -266,7 +206,9 @@ class PathQuality:
         self.weights_hash = weights_hash
         self.dataset = dataset
         self.metric = metric
-        self._model = self._fit(list(self.known)) if predicts else None
+        self._model = (
+            MonotoneModel(list(self.known), list(self.known.values())) if predicts else None
+        )
         self._expected, self.trust = self._combined()
 
     @classmethod
@@ -394,40 +336,6 @@ class PathQuality:
             [self._expected[path] if path in self._expected else next(predicted) for path in paths]
         )
 
-    def prediction_error(self) -> PredictionError | None:
-        """How well each measured path is predicted from the others of its model; None without any, and for such a fallback.
-
-        Refits the model up to 60 times: a tenth of a second for a sample, about ten seconds for thousands of paths.
-        """
-        from scipy.stats import (
-            rankdata,  # takes half a second to load, which no node that decides need pay
-        )
-
-        known = list(self.known)
-        # Only where another path of the same model is left to predict from; a model's paths lie side by side, so that
-        # no fold takes all of them.
-        paths = [
-            known[at] for places in _by_model(known).values() if len(places) > 1 for at in places
-        ]
-        if self._model is None or len(paths) < 2:
-            return None
-        folds = min(len(paths), _FOLDS)
-        measured, predicted = np.array([self.known[path] for path in paths]), np.empty(len(paths))
-        for fold in range(folds):
-            left_out = paths[fold::folds]
-            predicted_now = set(left_out)
-            others = [path for path in known if path not in predicted_now]
-            predicted[fold::folds] = self._fit(others).predict(left_out)
-        errors = 100.0 * np.abs(predicted - measured)
-        varies = min(np.ptp(measured), np.ptp(predicted)) > 0
-        return PredictionError(
-            len(paths),
-            folds,
-            float(errors.mean()),
-            float(errors.max()),
-            float(np.corrcoef(rankdata(measured), rankdata(predicted))[0, 1]) if varies else None,
-        )
-
     def _combined(self) -> tuple[dict[ExecutionPath, float], float]:
         """Expected value of each measured path, and how much of the distances from the model is kept on average.
 
@@ -448,6 +356,3 @@ class PathQuality:
         total = np.abs(distance).sum()
         trust = 1.0 - float(np.abs(moves).sum() / total) if total > 0 else 1.0
         return dict(zip(self.known, np.clip(measured - moves, 0.0, 1.0).tolist())), trust
-
-    def _fit(self, paths: list[ExecutionPath]) -> MonotoneModel:
-        return MonotoneModel(paths, [self.known[path] for path in paths])

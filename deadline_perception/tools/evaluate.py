@@ -26,12 +26,7 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.path_quality import (
-    TABLE_VERSION,
-    PathQuality,
-    PredictionError,
-    chance_errors,
-)
+from deadline_perception.decision.path_quality import TABLE_VERSION, PathQuality
 from deadline_perception.decision.scene import SIZE_EDGES
 from deadline_perception.extras.data.class_maps import best_map, with_fitting_map
 from deadline_perception.extras.data.class_names import counted, left_out, relabelled
@@ -45,6 +40,11 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     ranking_classes,
     readable_frames,
     sample_paths,
+)
+from deadline_perception.extras.evaluation.prediction_error import (
+    PredictionError,
+    chance_errors,
+    prediction_error,
 )
 from deadline_perception.extras.evaluation.size_precision import objects_by_size
 from deadline_perception.extras.workers import Workers, joined_workers, own_gpu
@@ -193,7 +193,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         {path: row[ranked_by] for path, row in rows.items()},
         errors={path: row[f'{ranked_by}_error'] for path, row in rows.items()},
     )
-    error = quality.prediction_error()
+    error = prediction_error(quality)
     table['prediction_error'] = None if error is None else asdict(error)
     replace_file(args.json, json.dumps(table, indent=1, allow_nan=False) + '\n')
     _print(results, quality, len(frames), sequence.name, error)

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
+from outcome import check_outcome
+
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import (
     Choice,
     Quality,
-    check_outcome,
     check_position,
     check_time_left,
 )

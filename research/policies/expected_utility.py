@@ -11,11 +11,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
+from outcome import check_outcome
 from slowdown_belief import SlowdownBelief
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy, SegmentFrontiers
-from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_time_left
+from deadline_perception.decision.policy import Choice, Quality, check_time_left
 from deadline_perception.timing.time_model import Forecast
 
 MAX_MISS_COST = 100.0

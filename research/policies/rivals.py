@@ -10,10 +10,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from outcome import check_outcome
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_time_left
+from deadline_perception.decision.policy import Choice, Quality, check_time_left
 from deadline_perception.timing.time_model import Forecast
 
 # Wan et al. 2020, ALERT (USENIX ATC), section 3.4: constants of the filter.

@@ -15,6 +15,8 @@ import itertools
 import math
 from functools import cache
 
+from outcome import check_outcome
+
 from deadline_perception.core.execution_path import (
     PROPOSALS,
     SKIP,
@@ -26,7 +28,6 @@ from deadline_perception.core.execution_path import (
 from deadline_perception.decision.policy import (
     Choice,
     Quality,
-    check_outcome,
     check_position,
     check_time_left,
 )

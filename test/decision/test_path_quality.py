@@ -19,7 +19,6 @@ from deadline_perception.decision.path_quality import (
     MonotoneModel,
     PathQuality,
     QualityTableError,
-    chance_errors,
 )
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
@@ -63,27 +62,6 @@ def test_recovers_a_truth_that_adds_up():
     quality = PathQuality({path: logistic_ap(path) for path in sample(60)})
     error = np.abs(quality.table(PATHS) - [logistic_ap(path) for path in PATHS])
     assert error.max() < 0.005
-    shown = quality.prediction_error()
-    assert shown.mean_points < 0.5 and shown.rank_correlation > 0.99
-    assert (shown.paths, shown.folds) == (60, 60)
-
-
-def test_error_of_prediction_worked_out_by_hand():
-    # Of two paths, each is predicted to be as good as the other: 20 points off, and in the wrong order.
-    quality = PathQuality({SPACE.largest: 0.5, SPACE.smallest: 0.3})
-    shown = quality.prediction_error()
-    assert (shown.mean_points, shown.max_points) == (pytest.approx(20.0), pytest.approx(20.0))
-    assert shown.rank_correlation == pytest.approx(-1.0)
-    assert 'each left out once' in str(shown)
-    assert PathQuality({SPACE.largest: 0.5}).prediction_error() is None
-
-
-def test_more_than_sixty_paths_are_left_out_in_groups():
-    shown = PathQuality({path: logistic_ap(path) for path in sample(90)}).prediction_error()
-    assert (shown.paths, shown.folds) == (90, 60)
-    assert 'in 60 groups' in str(shown)
-    level = PathQuality({path: 0.5 for path in sample(5)}).prediction_error()
-    assert level.rank_correlation is None and level.max_points < 1e-6
 
 
 def test_pairs_of_operators_are_seen():
@@ -145,30 +123,6 @@ def test_expected_values_lie_between_measurement_and_model(seed, error):
     assert (expected >= np.minimum(model, measured) - 1e-12).all()
     assert (expected <= np.maximum(model, measured) + 1e-12).all()
     assert (np.abs(more - model) <= np.abs(expected - model) + 1e-12).all()
-
-
-def test_chance_that_moves_all_paths_alike_is_no_error_of_one():
-    paths, rng = sample(60), np.random.default_rng(0)
-    odds = np.array([math.log(ap / (1 - ap)) for ap in map(logistic_ap, paths)])[:, None]
-    together = 1 / (1 + np.exp(-odds - rng.normal(0, 0.2, 40)))  # by 5 points on average
-    assert np.std(together, axis=1).mean() > 0.03
-    assert chance_errors(paths, together).max() < 0.003
-    alone = together + rng.normal(0, 0.02, together.shape)
-    # Of 60 paths' chance the model's effects take up some.
-    assert 0.01 < chance_errors(paths, alone).mean() < 0.02
-
-
-def test_draws_without_objects_are_left_out_of_the_errors():
-    paths = sample(5)
-    values = np.random.default_rng(0).uniform(0.2, 0.4, (5, 10))
-    with_gap = np.hstack([values, np.full((5, 1), np.nan)])
-    assert np.array_equal(chance_errors(paths, with_gap), chance_errors(paths, values))
-    with pytest.raises(
-        ValueError, match='1 draws have a value for every path, expected at least 2'
-    ):
-        chance_errors(paths, with_gap[:, -2:])
-    with pytest.raises(ValueError, match=r'shape \(5, 11\), expected \[4 paths, draws\]'):
-        chance_errors(paths[:4], with_gap)
 
 
 @settings(max_examples=40, deadline=None)
@@ -276,7 +230,7 @@ def test_stand_in_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
     order = np.argsort(forecast.table(PATHS), kind='stable')
     values = quality.table(PATHS)[order]
     assert (np.diff(values) >= 0).all() and values[0] == 0.0 and values[-1] == 1.0
-    assert not quality.measured and quality.prediction_error() is None
+    assert not quality.measured
     quality.check('any network')
     with pytest.raises(ValueError, match='forecast paths'):
         quality.quality(foreign_path)
@@ -357,9 +311,6 @@ def test_models_are_predicted_from_their_own_paths_alone(tmp_path):
         list(known.values()), abs=5e-3
     )
     assert 0.1 < quality.quality(MODELS.parse('mmany-w0.50')) < 0.3
-    assert (
-        quality.prediction_error().paths == 2
-    )  # those that another path of their model is left to predict from
     quality.save(tmp_path / 'quality.json')
     assert PathQuality.load(tmp_path / 'quality.json', MODELS).known == quality.known
     del known[MODELS.parse('mlarge')]

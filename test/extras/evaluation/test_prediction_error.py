@@ -1,0 +1,87 @@
+"""Errors of tables of path qualities: of prediction, and by chance."""
+
+import math
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.extras.evaluation.prediction_error import chance_errors, prediction_error
+from deadline_perception.networks.multi_path.declaration import multi_path_space
+
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.75, 0.5, 0.25),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 25, 50, 100),
+    heads=3,
+)
+PATHS = list(SPACE)
+
+
+def logistic_ap(path: ExecutionPath) -> float:
+    """A made-up truth that adds up on the logit scale."""
+    return 1 / (
+        1
+        + math.exp(
+            2.5 - 0.3 * sum(path.settings[:2]) - 2.0 * path['width'] - 0.2 * int(path['head'])
+        )
+    )
+
+
+def sample(count: int, seed: int = 0) -> list[ExecutionPath]:
+    return [PATHS[i] for i in np.random.default_rng(seed).choice(len(PATHS), count, replace=False)]
+
+
+def test_a_truth_that_adds_up_is_predicted_path_by_path():
+    shown = prediction_error(PathQuality({path: logistic_ap(path) for path in sample(60)}))
+    assert shown.mean_points < 0.5 and shown.rank_correlation > 0.99
+    assert (shown.paths, shown.folds) == (60, 60)
+
+
+def test_a_fallback_predicts_nothing():
+    known = {path: logistic_ap(path) for path in sample(5)}
+    assert prediction_error(PathQuality(known, predicts=False)) is None
+
+
+def test_error_of_prediction_worked_out_by_hand():
+    # Of two paths, each is predicted to be as good as the other: 20 points off, and in the wrong order.
+    quality = PathQuality({SPACE.largest: 0.5, SPACE.smallest: 0.3})
+    shown = prediction_error(quality)
+    assert (shown.mean_points, shown.max_points) == (pytest.approx(20.0), pytest.approx(20.0))
+    assert shown.rank_correlation == pytest.approx(-1.0)
+    assert 'each left out once' in str(shown)
+    assert prediction_error(PathQuality({SPACE.largest: 0.5})) is None
+
+
+def test_more_than_sixty_paths_are_left_out_in_groups():
+    shown = prediction_error(PathQuality({path: logistic_ap(path) for path in sample(90)}))
+    assert (shown.paths, shown.folds) == (90, 60)
+    assert 'in 60 groups' in str(shown)
+    level = prediction_error(PathQuality({path: 0.5 for path in sample(5)}))
+    assert level.rank_correlation is None and level.max_points < 1e-6
+
+
+def test_chance_that_moves_all_paths_alike_is_no_error_of_one():
+    paths, rng = sample(60), np.random.default_rng(0)
+    odds = np.array([math.log(ap / (1 - ap)) for ap in map(logistic_ap, paths)])[:, None]
+    together = 1 / (1 + np.exp(-odds - rng.normal(0, 0.2, 40)))  # by 5 points on average
+    assert np.std(together, axis=1).mean() > 0.03
+    assert chance_errors(paths, together).max() < 0.003
+    alone = together + rng.normal(0, 0.02, together.shape)
+    # Of 60 paths' chance the model's effects take up some.
+    assert 0.01 < chance_errors(paths, alone).mean() < 0.02
+
+
+def test_draws_without_objects_are_left_out_of_the_errors():
+    paths = sample(5)
+    values = np.random.default_rng(0).uniform(0.2, 0.4, (5, 10))
+    with_gap = np.hstack([values, np.full((5, 1), np.nan)])
+    assert np.array_equal(chance_errors(paths, with_gap), chance_errors(paths, values))
+    with pytest.raises(
+        ValueError, match='1 draws have a value for every path, expected at least 2'
+    ):
+        chance_errors(paths, with_gap[:, -2:])
+    with pytest.raises(ValueError, match=r'shape \(5, 11\), expected \[4 paths, draws\]'):
+        chance_errors(paths[:4], with_gap)
