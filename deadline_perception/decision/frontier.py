@@ -224,7 +224,12 @@ class FrontierPolicy:
             )
         ]
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(
+        self,
+        remaining_ms: float,
+        factor: float,
+        p90_share: float = 1.0,
+    ) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         level = self._level(remaining_ms, factor, p90_share)
         frontiers = self._of_all(0, level)

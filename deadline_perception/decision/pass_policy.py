@@ -153,7 +153,12 @@ class PassPolicy(FrontierPolicy):
         """Chances follow the frames that a time model of the same forecast has seen, from now on."""
         self._parts = [times.part(segment) for segment in range(len(self._space.segments))]
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(
+        self,
+        remaining_ms: float,
+        factor: float,
+        p90_share: float = 1.0,
+    ) -> Choice:
         """See `Policy.plan`."""
         candidates = self._of_group(0, self._level(remaining_ms, factor, p90_share), 0)
         left = self._time_left(0, remaining_ms, factor, p90_share)
@@ -351,7 +356,12 @@ class PassPolicy(FrontierPolicy):
                 sources[row, ends == end] = least[numbers[ends == end]]
         return sources
 
-    def _of_group(self, segment: int, level: float, group: int) -> _Candidates:
+    def _of_group(
+        self,
+        segment: int,
+        level: float,
+        group: int,
+    ) -> _Candidates:
         """What may follow on given choices: gathered as it is first asked for, in 60 us, since a stream comes by a few of
         thousands."""
         number = segment * len(self._paths) + group

@@ -53,7 +53,12 @@ class Policy(Protocol):
     name: str
     keeps_bounds: bool
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(
+        self,
+        remaining_ms: float,
+        factor: float,
+        p90_share: float = 1.0,
+    ) -> Choice:
         """The path to start a frame on.
 
         Raises:

@@ -243,7 +243,12 @@ class FrameTimes:
             else self.worst.forecast_ms(path, segment) * self.slowdown
         )
 
-    def bound_ms(self, path: ExecutionPath, segment: int = 0, spent_ms: float = 0.0) -> float:
+    def bound_ms(
+        self,
+        path: ExecutionPath,
+        segment: int = 0,
+        spent_ms: float = 0.0,
+    ) -> float:
         """The same, exceeded only with the target miss probability.
 
         Args:
@@ -350,7 +355,12 @@ class TimeModel:
         self._worst = wcet
         self._bounds = CALIBRATED if wcet is None else parts.bounds
 
-    def begin(self, slowdown: float, *, keeps_bounds: bool = True) -> FrameTimes:
+    def begin(
+        self,
+        slowdown: float,
+        *,
+        keeps_bounds: bool = True,
+    ) -> FrameTimes:
         """Times for the next frame.
 
         Args:
