@@ -48,7 +48,7 @@ def profile_of(network, ms: float) -> LatencyProfile:
 
 def test_shipped_weights_name_the_network_of_their_first_look(repository, tmp_path):
     models = repository / 'models'
-    assert first_look_model(models / 'street.safetensors') == 'yolox-nano'
+    assert first_look_model(models / 'street.safetensors') == 'street-first'
     assert first_look_model(models / 'yolox-nano.safetensors') == ''
     (tmp_path / 'own.passes.json').write_text(
         json.dumps({'format': 2, 'model': 'near.onnx', 'coarse': {}})
