@@ -6,7 +6,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -405,8 +405,7 @@ class Nearest:
         path = max(shorter, key=times_ms.get) if shorter else min(paths, key=times_ms.get)
         left_ms = times_ms[path]
         bound_ms = left_ms * factor
-        return replace(
-            wanted,
+        return wanted._replace(
             path=path,
             forecast_ms=left_ms,
             bound_ms=bound_ms,
