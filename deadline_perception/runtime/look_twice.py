@@ -25,7 +25,7 @@ from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.time_model import Forecast
 
 # Of average precision at some size over all shorter sequences, for one to be kept. With 0.01 the lighter head was kept and
-# the better one, which takes 2 % longer, was not: 5 AP50 of the demo's drive.
+# the better one, which takes 2 % longer, was not.
 _LEAST_GAIN = 0.003
 
 

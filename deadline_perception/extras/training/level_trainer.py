@@ -7,7 +7,6 @@ al. 2018), so that one set of weights serves each of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -52,30 +51,14 @@ class LevelTrainer(ResumableTraining[NestedClassifier]):
         self.source, self.ratios = source, network.config.ratios
         self._data = source.digest
 
-    def run(
-        self,
-        until: int | None = None,
-        report: Callable[[int, dict[str, float]], None] | None = None,
-        *,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """As `Trainer.run`; the losses of a step are `mean`, and `level1` and so on."""
-        until = self.plan.steps if until is None else min(until, self.plan.steps)
-        while self.step < until:
-            losses = self._train_step()
-            self.step += 1
-            if report is not None:
-                report(self.step, losses)
-            if stop():
-                break
-
     def losses(self, crops: Tensor, possible: Tensor) -> Tensor:
         """Loss `[levels]` of each level, on normalised crops `[N, 3, h, w]` of possible classes, bool `[N, C]`."""
         return torch.stack(
             [possible_loss(self.network.logits(crops, ratio), possible) for ratio in self.ratios]
         )
 
-    def _train_step(self) -> dict[str, float]:
+    def _one_step(self) -> dict[str, float]:
+        """The losses are `mean`, and `level1` and so on."""
         crops, possible = self._batch([self.plan.seed, self.step])
         self._begin_step()
         losses = self.losses(crops, possible)

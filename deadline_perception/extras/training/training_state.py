@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -75,6 +76,36 @@ class ResumableTraining(Generic[Network]):
         return json.dumps(
             {'plan': asdict(self.plan), 'start': self.start, **self._facts}, sort_keys=True
         )
+
+    def run(
+        self,
+        until: int | None = None,
+        report: Callable[[int, dict[str, float]], None] | None = None,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Trains up to step `until` (default: the plan's end).
+
+        Args:
+            until: number of steps that are done then.
+            report: called with the losses of every step.
+            stop: asked after every step; True ends the run.
+
+        Raises:
+            TrainingDiverged: a loss or gradient is NaN or infinite; weights and average are those of the step before.
+        """
+        until = self.plan.steps if until is None else min(until, self.plan.steps)
+        while self.step < until:
+            losses = self._one_step()
+            self.step += 1
+            if report is not None:
+                report(self.step, losses)
+            if stop():
+                break
+
+    def _one_step(self) -> dict[str, float]:
+        """Trains on what the plan draws for this step; gives its losses."""
+        raise NotImplementedError
 
     def _begin_step(self) -> None:
         """Sets the rate of this step, and forgets the gradients of the one before."""

@@ -227,6 +227,7 @@ class YoloxTrainer(ResumableTraining[YoloxDetector]):
         network.requires_grad_(True)
         # Decay would go with the size of a weight, as the rate does already.
         super().__init__(network, replace(plan, weight_decay=0.0), start)
+        self._ahead: deque[Future[_Drawn]] = deque()
         # Norms lie within the convolutions, so that channels differ in size by orders of magnitude.
         self._sizes = [_channel_sizes(weight.detach()) for weight in network.parameters()]
 
@@ -241,30 +242,10 @@ class YoloxTrainer(ResumableTraining[YoloxDetector]):
         *,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Trains up to step `until` (default: the plan's end).
-
-        Args:
-            until: number of steps that are done then.
-            report: called with the losses of every step.
-            stop: asked after every step; True ends the run.
-
-        Raises:
-            TrainingDiverged: a loss is NaN or infinite; weights and average are those of the step before.
-        """
-        until = self.plan.steps if until is None else min(until, self.plan.steps)
-        ahead: deque[Future[_Drawn]] = deque()
-        drawn = self.step
-        with ThreadPoolExecutor(1) as reader:
-            while self.step < until:
-                while drawn < min(self.step + _READY, until):
-                    ahead.append(reader.submit(self._draw, drawn))
-                    drawn += 1
-                parts = self._train_step(*ahead.popleft().result())
-                self.step += 1
-                if report is not None:
-                    report(self.step, parts)
-                if stop():
-                    break
+        """See `ResumableTraining.run`; samples of the next steps are drawn beside a step."""
+        self._ahead.clear()
+        with ThreadPoolExecutor(1) as self._reader:
+            super().run(until, report, stop=stop)
 
     def _draw(self, step: int) -> _Drawn:
         """Depends on nothing but plan, source and step."""
@@ -274,7 +255,10 @@ class YoloxTrainer(ResumableTraining[YoloxDetector]):
         count = max(1, self.plan.batch * math.prod(self.source.size) // math.prod(size))
         return size, [self.source.draw(generator, size) for _ in range(count)]
 
-    def _train_step(self, size: tuple[int, int], samples: list[Sample]) -> dict[str, float]:
+    def _one_step(self) -> dict[str, float]:
+        while len(self._ahead) < _READY:
+            self._ahead.append(self._reader.submit(self._draw, self.step + len(self._ahead)))
+        size, samples = self._ahead.popleft().result()
         pixels = np.stack([sample.image_bgr for sample in samples])
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2)
         objects = [TargetObjects.of(sample.ground_truth, sample.named) for sample in samples]
@@ -285,7 +269,7 @@ class YoloxTrainer(ResumableTraining[YoloxDetector]):
         total = torch.stack(list(parts.values())).sum()
         self._refuse_diverged('the loss', float(total.detach()))
         total.backward()
-        self._clip_gradients()
+        self._refuse_diverged('the gradient', float(self._clip_gradients()))
         self._end_step()
         return {name: float(value.detach()) for name, value in parts.items()}
 
