@@ -29,6 +29,9 @@ LONGEST_PERIOD_MS = (
     1000.0  # images further apart are no stream: a bag that stood still, a camera that was away
 )
 _DISTANCES = 15  # between images, whose median is their period
+# Of the time until the next image, for the programs that hear the answers and bring the images: a network that keeps
+# every core busy at real-time priority is heard late though it publishes in time.
+LEFT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,9 @@ class TimedInference:
     ) -> InferenceRun:
         """Plans one frame; nothing of the network has run yet.
 
-        Where the next images are known, the plan is the best path that is expected to end before the next one comes;
-        where none is, before the one after, and so on until the frame is due. A re-decision may take as long as the
+        Where the next images are known, the plan is the best path that is expected to be published before the next one
+        comes, and to leave `LEFT_SHARE` of the time until then to other programs; where none is, before the one after,
+        and so on until the frame is due. A re-decision may take as long as the
         plan.
 
         Args:
@@ -153,21 +157,23 @@ class TimedInference:
         times: FrameTimes,
         next_images: NextImages | None,
     ) -> tuple[Choice, float]:
-        """The path to start on, and when the image comes before which it is expected to end; inf without any."""
+        """The path to start on, and when it is expected to end at the latest because of the next image; inf without."""
         next_images = next_images or NextImages(math.inf, math.inf)
         factor = times.factor
         calibration_factor = times.factor / times.slowdown
+        outside_ms = times.reserve.publishing_ms + times.reserve.deciding_ms
         image_ms = next_images.first_ms
         for _ in range(_MOST_IMAGES):
+            until_ms = (image_ms - job.begun_ms) * (1.0 - LEFT_SHARE) - outside_ms
             # Of the bound only the calibration factor lies above the expected time.
-            until_image_ms = (image_ms - job.begun_ms) * calibration_factor
-            if not until_image_ms < job.remaining_ms:
+            limit_ms = until_ms * calibration_factor
+            if not limit_ms < job.remaining_ms:
                 return self._within(job.remaining_ms, times), math.inf
-            plan = self.policy.plan(until_image_ms, factor)
+            plan = self.policy.plan(limit_ms, factor)
             if plan.feasible:
-                return plan, image_ms
+                return plan, job.begun_ms + until_ms
             # On to the first image that the path fits before, however many lie between.
-            missing_ms = (plan.bound_ms - until_image_ms) / calibration_factor
+            missing_ms = (plan.bound_ms - limit_ms) / calibration_factor / (1.0 - LEFT_SHARE)
             image_ms += (
                 max(1, math.ceil(missing_ms / next_images.period_ms)) * next_images.period_ms
             )
@@ -190,7 +196,7 @@ class InferenceRun:
         job: of the image, planned.
         times, plan: that it is decided by, and the choice that it starts on.
         due_ms: when the network must be done.
-        until_ms: when the image comes before which it is expected to end; inf without any.
+        until_ms: when it is expected to end at the latest because of the next image; inf without.
         may_abort: see `TimedInference.begin`.
         planned_ms: when the plan was made.
 

@@ -15,7 +15,12 @@ from deadline_perception.decision.policy import Choice
 from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, Outcome, StampReading
-from deadline_perception.runtime.timed_inference import ImagePeriod, NextImages, TimedInference
+from deadline_perception.runtime.timed_inference import (
+    LEFT_SHARE,
+    ImagePeriod,
+    NextImages,
+    TimedInference,
+)
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import SegmentForecast
@@ -139,6 +144,7 @@ def run(
     policy=POLICY,
     p90_share=1.0,
     deciding_ms=0.0,
+    publishing_ms=0.0,
     interruption_ms=0.0,
     next_images=None,
     worst=None,
@@ -156,7 +162,7 @@ def run(
         slowdown,
         slowdown * calibration_factor,
         p90_share,
-        FrameReserve(deciding_ms, 0.0),
+        FrameReserve(deciding_ms, publishing_ms),
         interruption_ms,
         worst=worst,
         bounds=CALIBRATED if worst is None else WCET,
@@ -449,19 +455,26 @@ def test_takes_the_best_path_that_is_expected_to_end_before_the_next_image(slowd
         slowdown=slowdown,
         calibration_factor=1.3,
     )
-    assert frame.plan.path == POLICY.plan(45.0, 1.0).path
+    assert frame.plan.path == POLICY.plan(45.0 * (1.0 - LEFT_SHARE), 1.0).path
     factor = 1.3 * slowdown
     assert frame.plan.feasible
     assert frame.plan.bound_ms == pytest.approx(factor * frame.plan.forecast_ms)
-    assert network.now_ms <= 1000.0 + 45.0 * slowdown
+    assert network.now_ms <= 1000.0 + 45.0 * slowdown * (1.0 - LEFT_SHARE)
     assert frame.remaining_ms == 1000.0
 
 
 def test_where_no_path_ends_before_the_next_image_takes_the_best_that_ends_before_the_one_after():
     network = CountingNetwork()
-    cheapest_ms = FORECAST.forecast_ms(SPACE.smallest)
-    frame, _ = run(network, 1000.0, next_images=spared(network, cheapest_ms - 1.0, 20.0))
-    assert frame.plan.path == POLICY.plan(cheapest_ms + 19.0, 1.0).path
+    first_ms = FORECAST.forecast_ms(SPACE.smallest) / (1.0 - LEFT_SHARE) - 1.0
+    frame, _ = run(network, 1000.0, next_images=spared(network, first_ms, 20.0))
+    assert frame.plan.path == POLICY.plan((first_ms + 20.0) * (1.0 - LEFT_SHARE), 1.0).path
+
+
+def test_what_the_node_does_around_the_network_is_done_before_the_next_image_too():
+    network = CountingNetwork()
+    images = spared(network, 60.0)
+    frame, _ = run(network, 1000.0, next_images=images, deciding_ms=4.0, publishing_ms=8.0)
+    assert frame.plan.path == POLICY.plan(60.0 * (1.0 - LEFT_SHARE) - 12.0, 1.0).path
 
 
 @pytest.mark.parametrize('first_ms', [45.0, 500.0, math.inf])
