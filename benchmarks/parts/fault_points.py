@@ -23,7 +23,7 @@ from pathlib import Path
 from rclpy.publisher import Publisher
 
 from deadline_perception.core.images import image_message
-from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.passes import PassesNetwork
 
 POINTS = {
     'network': 'one segment of the network',
@@ -69,7 +69,7 @@ class Orders:
 
 def lay(orders: Orders) -> None:
     """Puts the points around the functions. To be called before the node's modules are loaded."""
-    convert, start, publish = image_message.to_bgr, MultiPathDetector.start, Publisher.publish
+    convert, start, publish = image_message.to_bgr, PassesNetwork.start, Publisher.publish
 
     @functools.wraps(convert)
     def struck_convert(*given, **named):
@@ -95,7 +95,7 @@ def lay(orders: Orders) -> None:
             orders.strike(point)
         return publish(self, message)
 
-    image_message.to_bgr, MultiPathDetector.start, Publisher.publish = (
+    image_message.to_bgr, PassesNetwork.start, Publisher.publish = (
         struck_convert,
         struck_start,
         struck_publish,
