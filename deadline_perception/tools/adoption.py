@@ -26,6 +26,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     ranking_classes,
     sample_paths,
 )
+from deadline_perception.extras.evaluation.sample_size import samples_needed
 from deadline_perception.extras.external_models.exported.exported_file import read_exported
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
@@ -46,7 +47,6 @@ from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.system.priority import ThreadPriority
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
-from deadline_perception.timing.quantiles import samples_needed
 from deadline_perception.tools.evaluate import evaluate_with_progress, score_rows, tell_unscored
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import at_open_sizes, name_in_8_bit, quantised

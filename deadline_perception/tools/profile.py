@@ -27,6 +27,7 @@ from deadline_perception.core.records import Frame, spread_evenly
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.evaluation.sample_size import bounded_share, samples_needed
 from deadline_perception.networks.model_reference import (
     find_weights,
     is_set,
@@ -44,7 +45,6 @@ from deadline_perception.timing.profile import (
     measure_profile,
     time_frame,
 )
-from deadline_perception.timing.quantiles import bounded_share, samples_needed
 from deadline_perception.timing.transferred_profile import reference_profile, scaled_segments
 from deadline_perception.timing.wcet.segment_model import with_wcet
 from deadline_perception.tools.support.file_arguments import (

@@ -11,7 +11,7 @@ cover it where they do not; the bound is the largest of all these fits. (One fit
 those factors, would count an odd layer twice: in the fit and in the factor.) If a new layer is exchangeable with the n
 measured ones, its worst time in as many runs exceeds the bound with a probability of at most 2 / (n + 1) (jackknife+,
 Barber et al. 2021). That holds on average over choices of layers, not for a layer picked for being unlike them; and the
-worst of so many runs is no worst case: which share of further runs it bounds, `quantiles.bounded_share` tells.
+worst of so many runs is no worst case: which share of further runs it bounds, `sample_size.bounded_share` tells.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 
 from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.extras.evaluation.sample_size import bounded_share
 from deadline_perception.timing.contention.sensors import read_cpu_times
-from deadline_perception.timing.quantiles import bounded_share
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
