@@ -44,6 +44,7 @@ from deadline_perception.decision.pass_quality import TOGETHER, PassQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
+from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
 from deadline_perception.extras.training.calibration_fit import fit_calibration
 from deadline_perception.networks.look_fusion import (
@@ -85,6 +86,7 @@ WEIGHTS_OF_KINDS = {'bdd100k': 3.0, NEGATIVES: 6.0}  # in the fit, 1 of the othe
 NEAR_HEIGHT = 0.5  # of the image; persons that are higher are near
 EXTREME_SIZES = (-2.3, 2.3)  # logarithms of sizes over a tenth of the image's side: 1 to 100 %
 LEAST_SLOPE = 0.1  # of the new score's logit over the own one's
+DRAWS = 400  # of images, that tell a loss from chance
 RIDGE = 2.0  # over the number of objects: on coefficients, towards those that keep every score
 
 
@@ -113,7 +115,7 @@ def main(run: Run) -> None:
             keep_fusion(fusion)
     share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
     print(f'two networks find together {share:.2f} of what chance would give (in use: {TOGETHER})')
-    scores, counts, errors = {}, {}, {}
+    scores, counts, errors, certain = {}, {}, {}, {}
     near: dict[str, list[bool]] = {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)
@@ -123,6 +125,7 @@ def main(run: Run) -> None:
         counts[kind] = len(images.frames)
         if of.classes:
             errors[kind] = calibration_errors(images, answers[LONGEST])
+            certain[kind] = certain_losses(images, answers)
         if 'person' in of.classes:
             for name, found in answers.items():
                 near.setdefault(name, []).extend(near_persons_found(images, found))
@@ -133,7 +136,7 @@ def main(run: Run) -> None:
         )
     losses = losses_by_more_time({kind: scores[kind] for kind in errors})
     near_shares = {name: round(statistics.mean(found), 3) for name, found in near.items()}
-    show_what_is_wrong(near_shares, len(near[LONGEST]), errors, losses)
+    show_what_is_wrong(near_shares, len(near[LONGEST]), errors, losses, certain)
     run.write(
         threads=1,
         engines={name: network.engine.identity for name, network in networks.items()},
@@ -143,11 +146,16 @@ def main(run: Run) -> None:
         near_persons={'number': len(near[LONGEST]), 'found': near_shares},
         calibration_error=errors,
         loss_by_more_time=losses,
+        loss_beyond_chance=certain,
     )
 
 
 def show_what_is_wrong(
-    near: Mapping[str, float], persons: int, errors: PerClass, losses: PerClass
+    near: Mapping[str, float],
+    persons: int,
+    errors: PerClass,
+    losses: PerClass,
+    certain: PerClass,
 ) -> None:
     """Tables of what is no AP50."""
     show(
@@ -157,9 +165,15 @@ def show_what_is_wrong(
     )
     show(
         f'of {LONGEST}',
-        ('images', 'class', 'calibration error', 'AP50 that it loses to the best shorter answer'),
+        (
+            'images',
+            'class',
+            'calibration error',
+            'AP50 lost to the best shorter answer',
+            'certainly',
+        ),
         [
-            (kind, name, error, losses[kind][name])
+            (kind, name, error, losses[kind][name], certain[kind][name])
             for kind, of_class in errors.items()
             for name, error in of_class.items()
         ],
@@ -294,6 +308,22 @@ def losses_by_more_time(scores: Mapping[str, Mapping[str, Mapping[str, float]]])
             name: round(max(row[name] for row in given) - of_longest, 1)
             for name, of_longest in rows[LONGEST].items()
         }
+    return losses
+
+
+def certain_losses(images: Images, answers: Found) -> dict[str, float]:
+    """Of `losses_by_more_time`, what is left with 97.5 % confidence had other images of the kind been drawn: the best of
+    several answers is better by chance, too."""
+    draws = bootstrap_draws(len(images.frames), DRAWS)
+    given = [look for look in answers if not look.startswith(f'{OWN_FIRST}, then')]
+    losses = {}
+    for name in KINDS[images.kind].classes:
+        of_look = {
+            look: resampled_ap(answers[look], images.known, CLASSES, draws, (name,), only_50=True)
+            for look in given
+        }
+        least = [np.nanquantile(drawn - of_look[LONGEST], 0.025) for drawn in of_look.values()]
+        losses[name] = round(100 * float(max(least)), 1)
     return losses
 
 

@@ -66,6 +66,21 @@ def test_more_time_loses_what_the_best_shorter_answer_finds_beyond_both_longest_
     assert first_pass.losses_by_more_time({'coco': rows}) == {'coco': {'person': 5.5, 'bike': 0.0}}
 
 
+@pytest.mark.parametrize(('missed', 'least'), [(1, 0.0), (12, 20.0)])
+def test_a_loss_is_certain_where_other_images_would_have_shown_it_too(first_pass, missed, least):
+    person = first_pass.CLASSES.index('person')
+    frames = [Frame('one', 0, lambda: np.zeros((100, 200, 3), np.uint8))] * 24
+    known = [GroundTruth(np.array([[0, 0, 40, 90]]), [person], [False])] * 24
+    found = Detections([[0, 0, 40, 90]], [0.9], [person])
+    answers = {
+        'street-first 416x256': [found] * 24,
+        first_pass.LONGEST: [Detections.none()] * missed + [found] * (24 - missed),
+    }
+    images = first_pass.Images('penn_fudan', frames, known)
+    loss = first_pass.certain_losses(images, answers)['person']
+    assert least <= loss < 100.0 * missed / 24
+
+
 def test_few_objects_leave_scores_nearer_to_what_they_were_than_many(first_pass):
     rng = np.random.default_rng(0)
     features = np.zeros((40, first_pass.FEATURES))

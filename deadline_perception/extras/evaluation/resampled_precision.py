@@ -44,6 +44,7 @@ def resampled_ap(
     class_names: Sequence[str],
     draws: np.ndarray,
     classes: Sequence[str] | None = None,
+    only_50: bool = False,
 ) -> np.ndarray:
     """Average precision over IoU thresholds 0.50:0.05:0.95 and classes, image i counted `draws[d, i]` times.
 
@@ -53,6 +54,7 @@ def resampled_ap(
     Args:
         draws: int `[D, images]`, >= 0.
         classes: names of the only classes to score; None scores all.
+        only_50: the threshold 0.50 alone, which gives AP50.
 
     Returns:
         float64 `[D]`, in [0, 1]; NaN where no object of the classes was drawn.
@@ -79,6 +81,7 @@ def resampled_ap(
                 matched_images(evaluation, class_names.index(name)),
                 draws,
                 evaluation.params.recThrs,
+                1 if only_50 else len(evaluation.params.iouThrs),
             )
             for name in scored
         ]
@@ -88,8 +91,10 @@ def resampled_ap(
     return np.divide(sums, known.sum(0), out=np.full(len(draws), np.nan), where=known.any(0))
 
 
-def _class_ap(images: list[dict | None], draws: np.ndarray, recalls: np.ndarray) -> np.ndarray:
-    """AP of one class: float64 `[D]`, NaN where no object of it was drawn."""
+def _class_ap(
+    images: list[dict | None], draws: np.ndarray, recalls: np.ndarray, thresholds: int
+) -> np.ndarray:
+    """AP of one class over the first thresholds: float64 `[D]`, NaN where no object of it was drawn."""
     objects = draws @ [
         0 if image is None else int(np.sum(np.asarray(image['gtIgnore']) == 0)) for image in images
     ]
@@ -105,7 +110,7 @@ def _class_ap(images: list[dict | None], draws: np.ndarray, recalls: np.ndarray)
     hit = np.concatenate([image['dtMatches'] for image, _ in rows], 1)[:, order] > 0
     counts = ~np.concatenate([image['dtIgnore'] for image, _ in rows], 1)[:, order].astype(bool)
     weight = draws[:, of_image].astype(np.float64)
-    for threshold in range(len(hit)):
+    for threshold in range(thresholds):
         true = np.cumsum(weight * (hit & counts)[threshold], 1)
         false = np.cumsum(weight * (~hit & counts)[threshold], 1)
         precision = true / np.maximum(true + false, 1.0)
@@ -114,4 +119,4 @@ def _class_ap(images: list[dict | None], draws: np.ndarray, recalls: np.ndarray)
             at = np.searchsorted(true[draw] / objects[draw], recalls, side='left')
             reached = at < len(scores)
             result[draw] += precision[draw, at[reached]].sum() / len(recalls)
-    return result / len(hit)
+    return result / thresholds

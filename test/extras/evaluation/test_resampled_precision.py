@@ -46,10 +46,10 @@ def test_equals_the_precision_of_images_repeated(seed):
 def test_of_one_class_alone():
     detections, ground_truths = made_up(8, 5)
     ones = np.ones((1, 8), int)
-    expected = average_precision(detections, ground_truths, NAMES).per_class['vehicle'].ap
-    assert resampled_ap(detections, ground_truths, NAMES, ones, ('vehicle',))[0] == pytest.approx(
-        expected, abs=1e-12
-    )
+    expected = average_precision(detections, ground_truths, NAMES).per_class['vehicle']
+    for value, only_50 in ((expected.ap, False), (expected.ap50, True)):
+        found = resampled_ap(detections, ground_truths, NAMES, ones, ('vehicle',), only_50)
+        assert found[0] == pytest.approx(value, abs=1e-12)
     assert np.isnan(resampled_ap(detections, ground_truths, NAMES, ones, ('bike',))[0])
 
 
