@@ -56,7 +56,7 @@ def test_the_fastest_run_counts_in_any_case() -> None:
 
 
 @pytest.mark.slow
-def test_co_runner_works_only_when_told() -> None:
+def test_co_runner_works_only_when_told_and_its_end_is_noticed() -> None:
     with CoRunner('cpu') as co_runner:
         assert (co_runner.busy_s, co_runner.worked_s) == (0, 0)
         co_runner.use(1.0)
@@ -71,11 +71,6 @@ def test_co_runner_works_only_when_told() -> None:
         wait(rests, 'the end of its last layer')
         with pytest.raises(ValueError, match='utilisation is 1.5, expected a part.*to 1'):
             co_runner.use(1.5)
-
-
-@pytest.mark.slow
-def test_co_runner_that_ends_is_noticed() -> None:
-    with CoRunner('cpu') as co_runner:
         os.kill(co_runner._process.pid, signal.SIGKILL)
         co_runner._process.join()
         with pytest.raises(CoRunnerFailed, match='the co-runner on cpu ended with code -9'):
