@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 from pathlib import Path
@@ -84,6 +85,7 @@ def _trees(folder: Path, root: Path) -> dict[str, ast.Module]:
     }
 
 
+@functools.cache
 def defined(tree: ast.Module) -> set[str]:
     """Names that a module binds at its top."""
     names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}

@@ -121,7 +121,7 @@ def test_weights_change_by_a_lifecycle_cycle_and_what_cannot_be_loaded_is_refuse
 
 @pytest.fixture
 def unprepared(prepared, tmp_path):
-    """Weights with their quantised models beside them, and parameters and environment of a node that lacks two segments."""
+    """Weights, their quantised models beside them; parameters and environment of a node that lacks two segments."""
     for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
         blob.unlink()
     weights, profile = tmp_path / 'small.safetensors', tmp_path / 'profile.json'
