@@ -1,7 +1,8 @@
-"""Waiting for what another thread or process does, and for the answer of its services."""
+"""Waiting for what another thread or process does, for the answer of its services, and where it may listen."""
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 
@@ -54,3 +55,10 @@ def state(pid: int) -> str:
 def is_gone(pid: int) -> bool:
     """No such process, or one that has ended and nobody has asked for its status."""
     return state(pid) == 'Z'
+
+
+def free_port() -> int:
+    """Where nothing listens on this machine."""
+    with socket.socket() as probe:
+        probe.bind(('localhost', 0))
+        return probe.getsockname()[1]

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import urllib.request
 
 import pytest
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(('localhost', 0))
-        return probe.getsockname()[1]
+from waiting import free_port
 
 
 def test_listens_and_serves_its_page(start_node, wait_for):

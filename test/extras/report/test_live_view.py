@@ -1,13 +1,13 @@
 """The live view serves a page and its data; what it says of a frame is checked without the SDK."""
 
 import math
-import socket
 import sys
 import urllib.request
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from waiting import free_port
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.records import OperatorRecord
@@ -29,12 +29,6 @@ FRAME = ViewedFrame(
     operators=(SCALE,),
     reason='the best path that fits',
 )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(('localhost', 0))
-        return probe.getsockname()[1]
 
 
 def test_a_frame_in_words_names_time_path_and_every_decision():
