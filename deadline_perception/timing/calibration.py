@@ -121,14 +121,14 @@ class BoundCalibrator:
         self.eta = float(eta)
         self.score_width = float(score_width)
         self.initial_log_factor = float(initial_log_factor)
-        self._count(0, 0, 0)
+        self.frames = self.misses = self.exceeded_in_time = 0
+        self._renew()
 
-    def _count(self, frames: int, misses: int, exceeded_in_time: int) -> None:
+    def _renew(self) -> None:
         """Sets q from the counts rather than summing it up, so that no rounding gathers over millions of frames."""
-        self.frames, self.misses, self.exceeded_in_time = frames, misses, exceeded_in_time
-        weight = misses + IN_TIME_WEIGHT * exceeded_in_time
+        weight = self.misses + IN_TIME_WEIGHT * self.exceeded_in_time
         self.log_factor = log_factor_after(
-            self.initial_log_factor, self.eta, self.alpha, frames, weight
+            self.initial_log_factor, self.eta, self.alpha, self.frames, weight
         )
         self.factor = math.exp(min(max(self.log_factor, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
@@ -155,13 +155,12 @@ class BoundCalibrator:
                 f'numbers'
             )
         is_late = latency_ms is None
-        exceeds = latency_ms is None or latency_ms > forecast_ms * self.factor
-        weight = counted_weight(exceeds, is_late, in_time)
-        self._count(
-            self.frames + 1,
-            self.misses + (weight == 1.0),
-            self.exceeded_in_time + (weight == IN_TIME_WEIGHT),
-        )
+        if latency_ms is None or latency_ms > forecast_ms * self.factor:  # any other counts nothing
+            weight = counted_weight(True, is_late, in_time)
+            self.misses += weight == 1.0
+            self.exceeded_in_time += weight == IN_TIME_WEIGHT
+        self.frames += 1
+        self._renew()
 
     def certificate(self) -> Certificate:
         """What holds for the frames observed so far."""
@@ -191,7 +190,9 @@ class BoundCalibrator:
                 f'misses is {misses[0]} and exceeded_in_time {misses[1]} of {frames} frames, expected 0 '
                 f'to all of them, and at most {_MOST_FRAMES} frames'
             )
-        calibrator._count(frames, *misses)
+        calibrator.frames = frames
+        calibrator.misses, calibrator.exceeded_in_time = misses
+        calibrator._renew()
         check_kept_factor(math.exp(min(calibrator.initial_log_factor, _LARGEST_EXPONENT)))
         check_kept_factor(calibrator.factor)
         return calibrator

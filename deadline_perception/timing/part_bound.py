@@ -57,7 +57,7 @@ class PartBound:
         integral = self.integral
         recent = self.recent
         parts = self._parts
-        limits = recent if parts['execution'] else recent.start
+        limits = recent if parts['execution'] and recent.has_limit else recent.start
         self._execution_factor = math.exp(limits.log_limit)
         self._excess_ms = recent.interruption_ms * parts['interruption']
         of_q = integral.factor if parts['learns'] else math.exp(integral.initial_log_factor)
@@ -96,9 +96,8 @@ class PartBound:
                 f'expected are {expected_ms} ms, and the time is {took_ms} ms, expected positive, '
                 f'finite numbers'
             )
-        self.integral.observe(
-            self._base_ms(expected_ms), None if is_late else took_ms, in_time=in_time
-        )
+        base_ms = expected_ms * self._execution_factor + self._excess_ms
+        self.integral.observe(base_ms, None if is_late else took_ms, in_time=in_time)
         self.recent.observe(expected_ms, took_ms)
         self._renew()
 
@@ -114,7 +113,7 @@ class PartBound:
         if would_take_ms > self.bound_ms(expected_ms):
             self.observe(expected_ms, would_take_ms, is_late=is_late)
         elif is_late:
-            self.integral.observe(self._base_ms(expected_ms), None)
+            self.integral.observe(expected_ms, None)  # late, whatever its bound was
             self._renew()
 
     def state(self) -> dict[str, Any]:
@@ -136,9 +135,6 @@ class PartBound:
         recent = RecentTimes.from_state(integral.alpha, start, state.get('recent'))
         check_kept_factor(math.exp(recent.log_limit))
         return cls(integral, recent)
-
-    def _base_ms(self, expected_ms: float) -> float:
-        return expected_ms * self._execution_factor + self._excess_ms
 
     def of_rest(self) -> PartBound:
         """A bound of a part of these frames, which goes by their times until it has seen some of its own."""
@@ -186,7 +182,8 @@ class RemainingBound:
             ValueError: a time is not a positive, finite number, and nothing was learnt.
         """
         x = math.log(progress)
-        self.bound.observe(expected_ms * self.progress_factor(progress), took_ms, **outcome)
+        factor = math.exp(self._slope * (x - self._mean))
+        self.bound.observe(expected_ms * factor, took_ms, **outcome)
         if not self._by_progress:
             return
         y = math.log(min(max(took_ms / expected_ms, LEAST_RATIO), MOST_RATIO))

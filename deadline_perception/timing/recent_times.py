@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 from typing import Annotated
 
@@ -107,6 +108,9 @@ class RecentTimes:
 
     Attributes:
         start: as given.
+        has_limit: frames enough were seen for a limit of their own; until then log_limit and deviation are the start's
+            as it was at first.
+        deviation: of the log ratios.
         log_limit: tolerance limit of the log ratios: 1 - alpha / 2 of all lie below it with 95 % confidence, where they
             are distributed normally but for outliers; at most log(2) above the largest one seen, and at most that one
             once they are `largest_is_limit`.
@@ -131,15 +135,10 @@ class RecentTimes:
         self._counts = {False: 0, True: 0}
         self._calm_frames = BURST_FRAMES
         self._first: list[tuple[float, float]] = []
-        self._limit: float | None = None
-        self._deviation = 0.0
+        self.has_limit = False
+        self.log_limit, self.deviation = start.log_limit, start.deviation
         self._since = 0
         self.interruption_ms = 0.0
-
-    @property
-    def has_limit(self) -> bool:
-        """Frames enough were seen for a limit of their own."""
-        return self._limit is not None
 
     def shares_within(self, log_ratios: np.ndarray) -> np.ndarray:
         """Shares of the frames whose log ratios lie below given ones, interpolated; below all of them 0, and above all
@@ -160,25 +159,15 @@ class RecentTimes:
         return slope * (log_ratio - below) + share
 
     @property
-    def log_limit(self) -> float:
-        """See the class."""
-        return self.start.log_limit if self._limit is None else self._limit
-
-    @property
-    def deviation(self) -> float:
-        """Of the log ratios."""
-        return self.start.deviation if self._limit is None else self._deviation
-
-    @property
     def median(self) -> float:
         """Of the log ratios."""
-        if self._limit is None:
+        if not self.has_limit:
             return self.start.median
         return self._ordered[len(self._ordered) // 2]
 
     def quantile(self, probability: float) -> float:
         """Of the log ratios, in (0, 1)."""
-        if self._limit is None:
+        if not self.has_limit:
             return self.median + self.deviation * NormalDist().inv_cdf(probability)
         return self._ordered[int(probability * len(self._ordered))]
 
@@ -213,7 +202,7 @@ class RecentTimes:
         if len(self._ratios) > RATIOS:
             del self._ordered[bisect_left(self._ordered, self._ratios.popleft())]
         self._first.append((expected_ms, took_ms))
-        if self._limit is None:
+        if not self.has_limit:
             if len(self._first) < LEAST_RATIOS:
                 return
             self._renew_limit()
@@ -253,11 +242,11 @@ class RecentTimes:
         median, deviation = robust_moments(self._window)
         start = min(max(self.start.deviation, _LEAST_DEVIATION), _MOST_PRIOR_DEVIATION)
         weight = _PRIOR_FRAMES / (_PRIOR_FRAMES + count)
-        self._deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)
+        self.deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)
         factor = tolerance_factor(self._content, count)
-        limit = median + factor * max(self._deviation, _LEAST_DEVIATION)
+        limit = median + factor * max(self.deviation, _LEAST_DEVIATION)
         above = 0.0 if count >= self._largest_is_limit else _LONGEST_LOG
-        self._limit = min(limit, self._ordered[-1] + above)
+        self.log_limit, self.has_limit = min(limit, self._ordered[-1] + above), True
 
 
 def robust_moments(values: np.ndarray) -> tuple[float, float]:
@@ -274,6 +263,7 @@ def largest_is_limit(alpha: float) -> int:
     return math.ceil(math.log(1.0 - _CONFIDENCE) / math.log1p(-alpha))
 
 
+@cache
 def tolerance_factor(content: float, count: int) -> float:
     """Deviations above the mean below which a share of a normal distribution lies with 95 % confidence.
 

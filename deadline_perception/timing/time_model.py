@@ -418,8 +418,10 @@ class TimeModel:
                 f'network took {job.network_ms} ms, expected positive, finite numbers: the clock has jumped'
             )
         times, decision_ms, publish_ms = job.times, job.decision_ms, job.publish_ms
-        ran_ms = times.expected_ms(job.path)
-        skipped_ms = 0.0 if job.plan is None else times.skipped_ms(job.plan.path, ran_ms)
+        ran_ms = times.forecast.from_each_ms(job.path)[0] * times.slowdown
+        skipped_ms = 0.0
+        if job.plan is not None and job.plan.path is not job.path:
+            skipped_ms = times.skipped_ms(job.plan.path, ran_ms)
         expected_ms = ran_ms + skipped_ms
         promised = times.keeps_bounds and job.plan is not None and bool(job.plan.feasible)
         is_late, in_time = promised and not job.is_in_time, promised and job.is_in_time
@@ -470,9 +472,12 @@ class TimeModel:
 def _remainders(job: FinishedFrame) -> list[tuple[Any, float, float]]:
     """Of each operator its last decision, with the expected times in ms of the rest that ran and of what was skipped of
     it afterwards; not where nothing was left to run."""
-    times, found = job.times, []
-    for decision in {decision.segment: decision for decision in job.decisions}.values():
-        rest_ms = times.forecast.forecast_ms(job.path, decision.segment) * times.slowdown
+    times, last, found = job.times, {}, []
+    for decision in job.decisions:
+        last[decision.segment] = decision
+    from_each_ms = times.forecast.from_each_ms(job.path)
+    for decision in last.values():
+        rest_ms = from_each_ms[decision.segment] * times.slowdown
         if rest_ms > 0.0:
             found.append(
                 (decision, rest_ms, max(0.0, decision.forecast_ms * times.slowdown - rest_ms))
