@@ -232,7 +232,7 @@ class FrontierPolicy:
     ) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         level = self._level(remaining_ms, factor, p90_share)
-        frontiers = self._of_all(0, level)
+        frontiers = self._frontiers_of[level][0] or self._build(0, level)
         best = self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
         return best if best.feasible or level == 1.0 else self.plan(remaining_ms, factor)
 

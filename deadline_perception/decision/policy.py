@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -127,21 +126,6 @@ def check_time_left(remaining_ms: float, factor: float, p90_share: float = 1.0) 
         )
     if not 0.0 < p90_share <= 1.0:
         raise ValueError(f'p90_share is {p90_share}, expected a share of a bound in (0, 1]')
-
-
-def check_choice(choice: Choice) -> None:
-    """Refuses what no policy may expect.
-
-    Raises:
-        ValueError: a time is negative or not finite, or the quality lies outside [0, 1].
-    """
-    if not (0.0 <= choice.forecast_ms < math.inf and 0.0 <= choice.bound_ms < math.inf):
-        raise ValueError(
-            f'forecast is {choice.forecast_ms} ms and bound {choice.bound_ms} ms of path {choice.path}, '
-            f'expected finite times of at least 0'
-        )
-    if not 0.0 <= choice.quality <= 1.0:
-        raise ValueError(f'quality of path {choice.path} is {choice.quality}, expected [0, 1]')
 
 
 def check_position(path_space: PathSpace, path: ExecutionPath, segment: int) -> None:

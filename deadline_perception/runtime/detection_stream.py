@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -177,7 +178,7 @@ class DetectionStream(FrameClient):
 
     def _check_process(self) -> None:
         """Makes sure that this is no fork, where locks may be held for ever."""
-        if self.executor is not None and self.executor.left_behind:
+        if self.executor is not None and os.getpid() != self.executor.process:
             raise StreamClosed(self.executor.left_behind)
 
     def _lost(self, job: Job) -> str:

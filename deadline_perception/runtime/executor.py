@@ -83,6 +83,7 @@ class Executor:
         opening: held by who starts it, or stops it because it has no runners.
         watchdog: None while stopped.
         priority: of the threads that compute and answer, while started.
+        process: that has its threads.
     """
 
     def __init__(self, name: str = 'inference') -> None:
@@ -95,7 +96,7 @@ class Executor:
         self.priority = ThreadPriority('off')
         self._failed: Callable[[BaseException], None] = lambda error: None
         self._prepare: Callable[[], None] = lambda: None
-        self._process, self._threads = os.getpid(), weakref.WeakSet[threading.Thread]()
+        self.process, self._threads = os.getpid(), weakref.WeakSet[threading.Thread]()
         self.relieve_worker()  # there is none yet
         close_at_end(self, Turn.THREADS)
 
@@ -270,7 +271,7 @@ class Executor:
     @property
     def left_behind(self) -> str:
         """Why nothing is done here, in a fork of the process that has its threads; empty elsewhere."""
-        return words_of_fork(self._process)
+        return words_of_fork(self.process)
 
     def __enter__(self) -> Executor:
         return self

@@ -355,10 +355,12 @@ class Job:
             return math.nan, self.bound_ms
         forecast_ms = times.forecast.forecast_ms(self.path)
         ran_ms = forecast_ms * times.slowdown
-        skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, ran_ms)
+        skipped_ms, plan = 0.0, self.plan
+        if plan is not None and plan.path is not self.path:
+            skipped_ms = times.skipped_ms(plan.path, ran_ms)
         planned_ms = ran_ms + skipped_ms
         if times.bounds == WCET:
-            bound_ms = times.bound_ms(self.path if self.plan is None else self.plan.path)
+            bound_ms = times.bound_ms(self.path if plan is None else plan.path)
         else:
             bound_ms = planned_ms * times.factor / times.slowdown + times.interruption_ms
         bound_ms -= skipped_ms

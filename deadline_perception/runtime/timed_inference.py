@@ -17,7 +17,7 @@ import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.decision.policy import Choice, Policy, check_choice
+from deadline_perception.decision.policy import Choice, Policy
 from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.runtime.job import Decision, Job, ResultSoFar
 from deadline_perception.timing.time_model import WCET, FrameTimes
@@ -403,6 +403,21 @@ def _expected_factor(plan: Choice, times: FrameTimes) -> float:
         median = 0.0 if times.whole is None else times.whole.recent.median
         return times.slowdown * math.exp(min(median, 0.0))
     return times.expected_ms(plan.path) / plan.forecast_ms
+
+
+def check_choice(choice: Choice) -> None:
+    """Refuses what no policy may expect.
+
+    Raises:
+        ValueError: a time is negative or not finite, or the quality lies outside [0, 1].
+    """
+    if not (0.0 <= choice.forecast_ms < math.inf and 0.0 <= choice.bound_ms < math.inf):
+        raise ValueError(
+            f'forecast is {choice.forecast_ms} ms and bound {choice.bound_ms} ms of path {choice.path}, '
+            f'expected finite times of at least 0'
+        )
+    if not 0.0 <= choice.quality <= 1.0:
+        raise ValueError(f'quality of path {choice.path} is {choice.quality}, expected [0, 1]')
 
 
 def too_late(

@@ -165,15 +165,15 @@ class RemainingBound:
 
     Attributes:
         bound: of forecasts times that power.
+        slope, mean: of the line.
     """
 
     def __init__(self, whole: PartBound, *, by_progress: bool = True) -> None:
         self.bound = whole.of_rest()
         self._by_progress = by_progress
         self._frames = self._progress = self._rest = self._square = self._product = 0.0
-        self._slope = self._mean = (
-            0.0  # of the line: what is left has a factor of 1 until something was seen
-        )
+        # Of the line: what is left has a factor of 1 until something was seen.
+        self.slope = self.mean = 0.0
 
     def observe(self, progress: float, expected_ms: float, took_ms: float, **outcome: bool) -> None:
         """Learns from a rest that ended; see `PartBound.observe`.
@@ -182,7 +182,7 @@ class RemainingBound:
             ValueError: a time is not a positive, finite number, and nothing was learnt.
         """
         x = math.log(progress)
-        factor = math.exp(self._slope * (x - self._mean))
+        factor = math.exp(self.slope * (x - self.mean))
         self.bound.observe(expected_ms * factor, took_ms, **outcome)
         if not self._by_progress:
             return
@@ -192,10 +192,10 @@ class RemainingBound:
         self._rest = _KEPT * self._rest + y
         self._square = _KEPT * self._square + x * x
         self._product = _KEPT * self._product + x * y
-        self._mean = self._progress / self._frames
-        variance = self._square / self._frames - self._mean * self._mean + _LEAST_VARIANCE
-        covariance = self._product / self._frames - self._mean * self._rest / self._frames
-        self._slope = min(max(covariance / variance, 0.0), 1.0)
+        self.mean = self._progress / self._frames
+        variance = self._square / self._frames - self.mean * self.mean + _LEAST_VARIANCE
+        covariance = self._product / self._frames - self.mean * self._rest / self._frames
+        self.slope = min(max(covariance / variance, 0.0), 1.0)
 
     def observe_aborted(self, progress: float, expected_ms: float, would_take_ms: float) -> None:
         """Learns from a rest that was aborted, where it would have exceeded its bound; else that says nothing."""
@@ -203,4 +203,4 @@ class RemainingBound:
 
     def progress_factor(self, progress: float) -> float:
         """What the rest is multiplied with for how slow the frame has been."""
-        return math.exp(self._slope * (math.log(progress) - self._mean))
+        return math.exp(self.slope * (math.log(progress) - self.mean))

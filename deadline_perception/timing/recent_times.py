@@ -25,6 +25,7 @@ from deadline_perception.core.decoding import decode
 
 RATIOS = 400  # of the newest frames make the limit
 INTERRUPTIONS = 2000  # frames that interruptions are looked for in: five of a hundred are twelve of 2,000 at 99 %
+P90_TAIL = 0.1  # share of frames that take longer than the p90 factor says
 LEAST_RATIOS = 8  # before so many the start decides
 MOST_START = math.log(3.0)  # of a bound over its forecast before frames have run
 START_DEVIATIONS = 2.8  # above the median: 99.7 % of a normal distribution
@@ -80,8 +81,9 @@ class StartRatio:
         """
         if not len(log_ratios):
             raise ValueError('sample holds no log ratio, expected at least one')
-        median, deviation = robust_moments(np.asarray(log_ratios, np.float64))
-        return cls(median, deviation)
+        values = np.asarray(log_ratios, np.float64)
+        median = float(np.median(values))
+        return cls(median, MAD_TO_DEVIATION * float(np.median(np.abs(values - median))))
 
     @property
     def log_limit(self) -> float:
@@ -108,9 +110,10 @@ class RecentTimes:
 
     Attributes:
         start: as given.
-        has_limit: frames enough were seen for a limit of their own; until then log_limit and deviation are the start's
-            as it was at first.
+        has_limit: frames enough were seen for a limit of their own; until then the three below are the start's as it
+            was at first.
         deviation: of the log ratios.
+        p90: log ratio that all but `P90_TAIL` of them stay below.
         log_limit: tolerance limit of the log ratios: 1 - alpha / 2 of all lie below it with 95 % confidence, where they
             are distributed normally but for outliers; at most log(2) above the largest one seen, and at most that one
             once they are `largest_is_limit`.
@@ -136,7 +139,9 @@ class RecentTimes:
         self._calm_frames = BURST_FRAMES
         self._first: list[tuple[float, float]] = []
         self.has_limit = False
-        self.log_limit, self.deviation = start.log_limit, start.deviation
+        self.log_limit: float = start.log_limit
+        self.deviation: float = start.deviation
+        self.p90 = start.median + start.deviation * NormalDist().inv_cdf(1.0 - P90_TAIL)
         self._since = 0
         self.interruption_ms = 0.0
 
@@ -165,12 +170,6 @@ class RecentTimes:
             return self.start.median
         return self._ordered[len(self._ordered) // 2]
 
-    def quantile(self, probability: float) -> float:
-        """Of the log ratios, in (0, 1)."""
-        if not self.has_limit:
-            return self.median + self.deviation * NormalDist().inv_cdf(probability)
-        return self._ordered[int(probability * len(self._ordered))]
-
     def state(self) -> dict[str, list[float]]:
         """All that was seen of the newest frames, as plain numbers."""
         return {
@@ -190,6 +189,7 @@ class RecentTimes:
             recent._ratios.extend(seen.log_ratios)
             recent._ordered = sorted(seen.log_ratios)
             recent._renew_limit()
+            recent.p90 = recent._ordered[int((1.0 - P90_TAIL) * len(recent._ordered))]
             for excess_ms in seen.excesses_ms:
                 recent._take_excess(excess_ms)
         return recent
@@ -208,6 +208,7 @@ class RecentTimes:
             self._renew_limit()
         else:
             self._since += 1
+        self.p90 = self._ordered[int((1.0 - P90_TAIL) * len(self._ordered))]
         limit = math.exp(self.log_limit)
         for expected_ms, took_ms in self._first:
             self._take_excess(max(0.0, took_ms - expected_ms * limit))
@@ -239,7 +240,8 @@ class RecentTimes:
         # The ordered log ratios when the limit was made.
         self._window, self._shares = np.array(self._ordered), (np.arange(count) + 0.5) / count
         self._window_items = self._window.data  # of a memoryview, a few items are read fastest
-        median, deviation = robust_moments(self._window)
+        median = (self._ordered[(count - 1) // 2] + self._ordered[count // 2]) / 2.0
+        deviation = MAD_TO_DEVIATION * float(np.median(np.abs(self._window - median)))
         start = min(max(self.start.deviation, _LEAST_DEVIATION), _MOST_PRIOR_DEVIATION)
         weight = _PRIOR_FRAMES / (_PRIOR_FRAMES + count)
         self.deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)
@@ -247,12 +249,6 @@ class RecentTimes:
         limit = median + factor * max(self.deviation, _LEAST_DEVIATION)
         above = 0.0 if count >= self._largest_is_limit else _LONGEST_LOG
         self.log_limit, self.has_limit = min(limit, self._ordered[-1] + above), True
-
-
-def robust_moments(values: np.ndarray) -> tuple[float, float]:
-    """Median and deviation of values `[N]`, N >= 1; the latter from the median distance from the former."""
-    median = float(np.median(values))
-    return median, MAD_TO_DEVIATION * float(np.median(np.abs(values - median)))
 
 
 def largest_is_limit(alpha: float) -> int:

@@ -44,7 +44,6 @@ from deadline_perception.timing.recent_times import RecentTimes
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
-P90_TAIL = 0.1  # share of frames that take longer than the p90 factor says
 _LEAST_P90_SHARE = 0.2  # of a bound
 
 
@@ -285,8 +284,8 @@ class FrameTimes:
             progress = min(max(spent_ms / (ran_ms * self.slowdown), LEAST_RATIO), MOST_RATIO)
         if segment == 0 or self.remaining is None:
             return progress, self.factor, self.interruption_ms
-        rest = self.remaining[segment]
-        factor = rest.progress_factor(progress) * rest.bound.factor
+        rest = self.remaining[segment]  # whose `progress_factor` this is, without a call
+        factor = math.exp(rest.slope * (math.log(progress) - rest.mean)) * rest.bound.factor
         factor = min(self.slowdown * factor, MAX_FACTOR)
         return progress, factor, rest.bound.interruption_ms
 
@@ -373,7 +372,7 @@ class TimeModel:
         factor = min(slowdown * (1.0 if is_wcet else whole.factor), MAX_FACTOR)
         p90_share = 1.0
         if parts.p90 and not is_wcet:
-            p90_factor = slowdown * math.exp(whole.recent.quantile(1.0 - P90_TAIL))
+            p90_factor = slowdown * math.exp(whole.recent.p90)
             p90_share = min(max(p90_factor / factor, _LEAST_P90_SHARE), 1.0)
         return FrameTimes(
             self.forecast,

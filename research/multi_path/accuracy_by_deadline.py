@@ -51,7 +51,8 @@ from deadline_perception.runtime.loading import make_policy, warm_up
 from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, measure_profile
-from deadline_perception.timing.time_model import P90_TAIL, FrameTimes
+from deadline_perception.timing.recent_times import P90_TAIL
+from deadline_perception.timing.time_model import FrameTimes
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))

@@ -20,6 +20,7 @@ from deadline_perception.runtime.timed_inference import (
     ImagePeriod,
     NextImages,
     TimedInference,
+    check_choice,
 )
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.part_bound import PartBound
@@ -595,3 +596,17 @@ def test_a_plan_that_no_policy_may_make_is_refused():
     policy = SimpleNamespace(plan=lambda *left: plan)
     with pytest.raises(ValueError, match='forecast is nan ms and bound 1.0 ms'):
         run(CountingNetwork(), 50.0, policy=policy)
+
+
+@pytest.mark.parametrize(
+    'forecast_ms, bound_ms', [(-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1)]
+)
+def test_impossible_times_are_refused(foreign_path, forecast_ms, bound_ms):
+    with pytest.raises(ValueError, match=f'forecast is {forecast_ms} ms and bound {bound_ms} ms'):
+        check_choice(Choice(foreign_path, forecast_ms, bound_ms, True, 0.5))
+
+
+@pytest.mark.parametrize('quality', [-0.1, 1.1, math.nan])
+def test_an_impossible_quality_is_refused(foreign_path, quality):
+    with pytest.raises(ValueError, match=f'is {quality}, expected'):
+        check_choice(Choice(foreign_path, 1.0, 1.0, True, quality))

@@ -16,7 +16,6 @@ from deadline_perception.timing.recent_times import (
     RecentTimes,
     StartRatio,
     largest_is_limit,
-    robust_moments,
     tolerance_factor,
 )
 
@@ -86,8 +85,9 @@ def test_the_limit_is_that_of_frames_and_start_by_hand():
 def test_robust_moments_are_those_of_a_normal_distribution_whatever_the_outliers():
     values = np.random.default_rng(0).normal(0.3, 0.05, 2000)
     values[:100] = 50.0
-    median, deviation = robust_moments(values)
-    assert median == pytest.approx(0.3, abs=0.01) and deviation == pytest.approx(0.05, rel=0.1)
+    start = StartRatio.of(values)
+    assert start.median == pytest.approx(0.3, abs=0.01)
+    assert start.deviation == pytest.approx(0.05, rel=0.1)
 
 
 def test_the_limit_is_renewed_at_every_fourth_frame_once_some_were_seen():
@@ -109,10 +109,11 @@ def test_the_limit_follows_every_frame_of_the_first_31():
     assert renewed == [*range(LEAST_RATIOS + 2, 4 * LEAST_RATIOS), 35]
 
 
-def test_quantiles_are_those_of_the_ratios_seen():
+def test_p90_is_of_the_ratios_seen():
     recent = seen([10.0 * 1.01**number for number in range(20)])
-    quantiles = [recent.quantile(share) for share in (1e-9, 0.05, 0.5, math.nextafter(1.0, 0.0))]
-    assert quantiles == pytest.approx([number * math.log(1.01) for number in (0, 1, 10, 19)])
+    kept = RecentTimes.from_state(0.01, StartRatio(), recent.state())
+    assert recent.p90 == pytest.approx(18 * math.log(1.01))
+    assert kept.p90 == pytest.approx(recent.p90, abs=1e-5)
 
 
 def test_the_start_decides_until_eight_frames_were_seen():
