@@ -248,7 +248,8 @@ class RecentTimes:
         factor = tolerance_factor(self._content, count)
         limit = median + factor * max(self.deviation, _LEAST_DEVIATION)
         above = 0.0 if count >= self._largest_is_limit else _LONGEST_LOG
-        self.log_limit, self.has_limit = min(limit, self._ordered[-1] + above), True
+        self.log_limit = min(limit, self._ordered[-1] + above)
+        self.has_limit = True
 
 
 def largest_is_limit(alpha: float) -> int:
