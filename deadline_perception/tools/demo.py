@@ -39,7 +39,6 @@ from deadline_perception.tools.support.terminal import progress_bar
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
-_MIN_SCORE = 0.01  # AP is an area over all scores; pictures show what lies above one of their own
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
 _SHARES = (
     0.3,
@@ -151,8 +150,7 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     sequence, cut = limited(open_source(name, classes=args.classes), args.seconds)
     sequence, speed = with_speed_in_every_frame(sequence)
     notes = [
-        f'Source: {sequence.name}, {len(sequence.frames)} frames, every node in a process of its own. '
-        f'Objects are published from a score of {_MIN_SCORE:g} on, since accuracy counts them all.',
+        f'Source: {sequence.name}, {len(sequence.frames)} frames, every node in a process of its own.',
         cut,
         speed,
     ]
@@ -248,10 +246,7 @@ def parameters_text(threads: int, budgets: dict[str, float | list[float]]) -> st
     """
     import yaml
 
-    parameters = {
-        'detector': {'threads': threads, 'min_score': _MIN_SCORE},
-        'qos_scheduler': {'threads': threads},
-    }
+    parameters = {name: {'threads': threads} for name in ('detector', 'qos_scheduler')}
     if budgets:
         parameters['time_budget'] = budgets
     return yaml.safe_dump(

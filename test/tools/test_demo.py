@@ -34,8 +34,7 @@ def test_networks_get_their_threads_without_aliases_that_ros_cannot_read():
         isinstance(token, (yaml.AliasToken, yaml.AnchorToken)) for token in yaml.scan(text)
     )
     assert yaml.safe_load(text) == {
-        'detector': {'ros__parameters': {'threads': 1, 'min_score': 0.01}},
-        'qos_scheduler': {'ros__parameters': {'threads': 1}},
+        name: {'ros__parameters': {'threads': 1}} for name in ('detector', 'qos_scheduler')
     }
 
 
