@@ -32,7 +32,8 @@ class Choice(NamedTuple):
 
     def beside(self, interruption_ms: float) -> Choice:
         """The same with what interruptions take on top of its bound; the policy was given so much less time."""
-        return self._replace(bound_ms=self.bound_ms + interruption_ms)
+        path, forecast_ms, bound_ms, feasible, quality = self
+        return Choice(path, forecast_ms, bound_ms + interruption_ms, feasible, quality)
 
 
 class Policy(Protocol):

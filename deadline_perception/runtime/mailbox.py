@@ -63,15 +63,18 @@ class Mailbox(Generic[Task, Item]):
         end_ms = math.inf if timeout_s is None else now_ms() + 1000.0 * timeout_s
         with self._changed:
             while not self.closed:
-                at_ms = now_ms()
-                ready = [task for task, place in self._places.items() if place[2] <= at_ms]
-                if ready:
-                    task = min(ready, key=lambda task: self._places[task][0])
-                    self._at_work.append(task)
-                    return task, self._places.pop(task)[1]
+                at_ms, first, first_due_ms, wake_ms = now_ms(), None, math.inf, end_ms
+                for task, (due_ms, _, release_ms) in self._places.items():
+                    if release_ms > at_ms:
+                        wake_ms = min(wake_ms, release_ms)
+                    elif first is None or due_ms < first_due_ms:
+                        first, first_due_ms = task, due_ms
+                if first is not None:
+                    self._at_work.append(first)
+                    return first, self._places.pop(first)[1]
                 if at_ms >= end_ms:
                     break
-                wait_ms = min([end_ms, *(place[2] for place in self._places.values())]) - at_ms
+                wait_ms = wake_ms - at_ms
                 self._changed.wait(
                     None if wait_ms == math.inf else min(wait_ms / 1000.0, threading.TIMEOUT_MAX)
                 )
