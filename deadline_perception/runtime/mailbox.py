@@ -74,10 +74,7 @@ class Mailbox(Generic[Task, Item]):
                     return first, self._places.pop(first)[1]
                 if at_ms >= end_ms:
                     break
-                wait_ms = wake_ms - at_ms
-                self._changed.wait(
-                    None if wait_ms == math.inf else min(wait_ms / 1000.0, threading.TIMEOUT_MAX)
-                )
+                self._changed.wait(min((wake_ms - at_ms) / 1000.0, threading.TIMEOUT_MAX))
             return None
 
     def done(self, task: Task) -> None:
