@@ -25,7 +25,7 @@ from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.timing.path_bound import kind_of
-from deadline_perception.timing.profile import LatencyProfile, default_profile_path, time_frame
+from deadline_perception.timing.profile import LatencyProfile, time_frame
 from deadline_perception.timing.quantiles import Quantiles
 
 PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
@@ -61,14 +61,6 @@ def find_reference(
             profile.facts.threads == facts.threads,
         ),
     )
-
-
-def reference_profile(network: Network, facts: DeviceFacts, folder: Path) -> LatencyProfile | None:
-    """A profile of the network: one that was measured or scaled here, or else of those in a folder the one that is
-    nearest to this device, of prepared segments by preference; None where there is none."""
-    here = default_profile_path(network.config_name, facts).parent
-    places = (find_reference(place, network, facts, 'openvino') for place in (here, folder))
-    return next(filter(None, places), None)
 
 
 def transfer(

@@ -45,7 +45,7 @@ from deadline_perception.timing.profile import (
     measure_profile,
     time_frame,
 )
-from deadline_perception.timing.transferred_profile import reference_profile, scaled_segments
+from deadline_perception.timing.transferred_profile import find_reference, scaled_segments
 from deadline_perception.timing.wcet.segment_model import with_wcet
 from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
@@ -192,7 +192,7 @@ def _planned(
     """An earlier profile, of this device or another, and the paths that are useful by it; None: all are measured."""
     if args.all_paths or is_set(weights):
         return None, None
-    known = reference_profile(network, facts, share_folder() / 'models' / 'profiles')
+    known = _reference_profile(network, facts, share_folder() / 'models' / 'profiles')
     if known is None:
         return None, None
     try:
@@ -374,3 +374,11 @@ def _path_row(
         f'{value:.2f}'
         for value in (forecast.forecast_ms(path), worst_ms, times.p50, times.p99, times.max)
     ]
+
+
+def _reference_profile(network: Network, facts: DeviceFacts, folder: Path) -> LatencyProfile | None:
+    """A profile of the network: one that was measured or scaled here, or else of those in a folder the one that is
+    nearest to this device, of prepared segments by preference; None where there is none."""
+    here = default_profile_path(network.config_name, facts).parent
+    places = (find_reference(place, network, facts, 'openvino') for place in (here, folder))
+    return next(filter(None, places), None)
