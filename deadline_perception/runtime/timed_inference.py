@@ -22,7 +22,6 @@ from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.runtime.job import Decision, Job, ResultSoFar
 from deadline_perception.timing.time_model import WCET, FrameTimes
 
-_ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 # That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.
 _MOST_IMAGES = 3
 LONGEST_PERIOD_MS = (
@@ -31,7 +30,7 @@ LONGEST_PERIOD_MS = (
 _DISTANCES = 15  # between images, whose median is their period
 # Of the time until the next image, for the programs that hear the answers and bring the images: a network that keeps
 # every core busy at real-time priority is heard late though it publishes in time.
-LEFT_SHARE = 0.2
+LEFT_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -121,16 +120,14 @@ class TimedInference:
     ) -> InferenceRun:
         """Plans one frame; nothing of the network has run yet.
 
-        Where the next images are known, the plan is the best path that is expected to be published before the next one
-        comes, and to leave `LEFT_SHARE` of the time until then to other programs; where none is, before the one after,
-        and so on until the frame is due. A re-decision may take as long as the
-        plan.
+        Where the next images are known, the plan is the best path whose bound has it published before the next one
+        comes, and leaves `LEFT_SHARE` of the time until then to other programs; where none does, before the one after,
+        and so on until the frame is due. It is kept as long as its bound lets the frame be in time.
 
         Args:
             image_bgr: uint8 `[H, W, 3]`.
             job: of the image, with its `times`; takes in how the run goes. Where the p90 share of its times is below 1
-                the policy may plan what later operators can take back; not where it is to end before an image, which
-                needs no bound. What its decisions take is reserved in proportion to the segments that are left, since
+                the policy may plan what later operators can take back; not where it is to end before an image. What its decisions take is reserved in proportion to the segments that are left, since
                 those made are in the time that has passed.
             due_ms: time of the monotonic clock at which the network must be done.
             may_abort: the run stops at an operator once not even the shortest expected rest fits, unless its result is
@@ -157,23 +154,19 @@ class TimedInference:
         times: FrameTimes,
         next_images: NextImages | None,
     ) -> tuple[Choice, float]:
-        """The path to start on, and when it is expected to end at the latest because of the next image; inf without."""
+        """The path to start on, and when it is to end because of the next image; inf without."""
         next_images = next_images or NextImages(math.inf, math.inf)
-        factor = times.factor
-        calibration_factor = times.factor / times.slowdown
         outside_ms = times.reserve.publishing_ms + times.reserve.deciding_ms
         image_ms = next_images.first_ms
         for _ in range(_MOST_IMAGES):
             until_ms = (image_ms - job.begun_ms) * (1.0 - LEFT_SHARE) - outside_ms
-            # Of the bound only the calibration factor lies above the expected time.
-            limit_ms = until_ms * calibration_factor
-            if not limit_ms < job.remaining_ms:
+            if not until_ms < job.remaining_ms:
                 return self._within(job.remaining_ms, times), math.inf
-            plan = self.policy.plan(limit_ms, factor)
+            plan = self.policy.plan(until_ms, times.factor)
             if plan.feasible:
                 return plan, job.begun_ms + until_ms
             # On to the first image that the path fits before, however many lie between.
-            missing_ms = (plan.bound_ms - limit_ms) / calibration_factor / (1.0 - LEFT_SHARE)
+            missing_ms = (plan.bound_ms - until_ms) / (1.0 - LEFT_SHARE)
             image_ms += (
                 max(1, math.ceil(missing_ms / next_images.period_ms)) * next_images.period_ms
             )
@@ -196,7 +189,7 @@ class InferenceRun:
         job: of the image, planned.
         times, plan: that it is decided by, and the choice that it starts on.
         due_ms: when the network must be done.
-        until_ms: when it is expected to end at the latest because of the next image; inf without.
+        until_ms: when it is to end because of the next image; inf without.
         may_abort: see `TimedInference.begin`.
         planned_ms: when the plan was made.
 
@@ -348,14 +341,14 @@ class InferenceRun:
         else:
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
             limit_ms = remaining_ms = self.due_ms - at_ms - reserve_ms
-            if self.until_ms < math.inf:
-                # As planned, or until the image before which it should end if that is later.
-                until_ms = (self.until_ms - at_ms) * factor / times.slowdown
-                planned_ms = rest_ms * factor * _ROUNDING
-                limit_ms = min(remaining_ms, max(until_ms, planned_ms) + extra_ms)
-        choice = self.inference.policy.redecide(
-            run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
-        )
+        bound_ms = rest_ms * factor
+        if self.until_ms < math.inf and bound_ms + extra_ms <= limit_ms:
+            # Planned for what is left until the next image, and so kept: nothing better fits before it.
+            choice = Choice(run.path, rest_ms, bound_ms, True, self.plan.quality)
+        else:
+            choice = self.inference.policy.redecide(
+                run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
+            )
         if extra_ms:
             choice = choice.beside(extra_ms)
         decided_ms = self.inference.clock_ms()

@@ -220,7 +220,7 @@ def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pa
 
 
 def test_a_frame_that_is_to_end_before_the_next_image_is_planned_without_recourse():
-    images = NextImages(first_ms=1000.0 + 30.0, period_ms=100.0)
+    images = NextImages(first_ms=1000.0 + 55.0, period_ms=100.0)
     with_recourse, without = (
         run(CountingNetwork(), 60.0, calibration_factor=1.5, p90_share=share, next_images=images)[0]
         for share in (0.7, 1.0)
@@ -447,7 +447,7 @@ def spared(network, first_ms, period_ms=100.0):
 
 
 @pytest.mark.parametrize('slowdown', [1.0, 2.0])
-def test_takes_the_best_path_that_is_expected_to_end_before_the_next_image(slowdown):
+def test_takes_the_best_path_whose_bound_ends_before_the_next_image(slowdown):
     network = CountingNetwork(lambda segment: slowdown)
     frame, _ = run(
         network,
@@ -456,8 +456,8 @@ def test_takes_the_best_path_that_is_expected_to_end_before_the_next_image(slowd
         slowdown=slowdown,
         calibration_factor=1.3,
     )
-    assert frame.plan.path == POLICY.plan(45.0 * (1.0 - LEFT_SHARE), 1.0).path
     factor = 1.3 * slowdown
+    assert frame.plan.path == POLICY.plan(45.0 * slowdown * (1.0 - LEFT_SHARE), factor).path
     assert frame.plan.feasible
     assert frame.plan.bound_ms == pytest.approx(factor * frame.plan.forecast_ms)
     assert network.now_ms <= 1000.0 + 45.0 * slowdown * (1.0 - LEFT_SHARE)
@@ -478,7 +478,7 @@ def test_what_the_node_does_around_the_network_is_done_before_the_next_image_too
     assert frame.plan.path == POLICY.plan(60.0 * (1.0 - LEFT_SHARE) - 12.0, 1.0).path
 
 
-@pytest.mark.parametrize('first_ms', [45.0, 500.0, math.inf])
+@pytest.mark.parametrize('first_ms', [51.0, 500.0, math.inf])
 def test_a_deadline_before_the_next_image_alone_counts(first_ms):
     network = CountingNetwork()
     frame, _ = run(network, 45.0, next_images=spared(network, first_ms), calibration_factor=1.3)
@@ -487,7 +487,7 @@ def test_a_deadline_before_the_next_image_alone_counts(first_ms):
 
 @pytest.mark.parametrize('calibration_factor', [1.0, 1.4])
 def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes(calibration_factor):
-    network = CountingNetwork(lambda segment: 2.0 if segment == 1 else 1.0)
+    network = CountingNetwork(lambda segment: 6.0 if segment == 1 else 1.0)
     frame, _ = run(
         network,
         1000.0,
@@ -497,6 +497,20 @@ def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes(calibration_fac
     assert network.now_ms > 1045.0
     assert FORECAST.forecast_ms(frame.path) <= FORECAST.forecast_ms(frame.plan.path)
     assert QUALITY.quality(frame.path) >= frame.plan.quality - 0.01
+
+
+def test_what_was_planned_before_the_next_image_grows_no_longer_on_the_way():
+    """A frame was planned in the time until the next image, and then went on with whatever its deadline allowed."""
+
+    class Longer(FrontierPolicy):
+        def redecide(self, *given):
+            return self.plan(1000.0, 1.0)
+
+    network = CountingNetwork()
+    policy = Longer(SPACE, FORECAST, QUALITY)
+    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), policy=policy)
+    assert frame.path == frame.plan.path != SPACE.largest
+    assert network.now_ms <= 1045.0
 
 
 def test_another_thread_sees_what_is_running():
