@@ -127,8 +127,9 @@ class TimedInference:
         Args:
             image_bgr: uint8 `[H, W, 3]`.
             job: of the image, with its `times`; takes in how the run goes. Where the p90 share of its times is below 1
-                the policy may plan what later operators can take back; not where it is to end before an image. What its decisions take is reserved in proportion to the segments that are left, since
-                those made are in the time that has passed.
+                the policy may plan what later operators can take back; not where it is to end before an image. What
+                its decisions take is reserved in proportion to the segments that are left, since those made are in
+                the time that has passed.
             due_ms: time of the monotonic clock at which the network must be done.
             may_abort: the run stops at an operator once not even the shortest expected rest fits, unless its result is
                 awaited. (Not once its bound does not: a frame whose bound no longer fits mostly makes it all the same,

@@ -121,9 +121,7 @@ def test_weights_change_by_a_lifecycle_cycle_and_what_cannot_be_loaded_is_refuse
 
 @pytest.fixture
 def unprepared(prepared, tmp_path):
-    """Weights, their quantised models beside them; parameters and environment of a node that lacks two segments."""
-    for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
-        blob.unlink()
+    """Weights with their quantised models beside them, and parameters and environment of a node without segments."""
     weights, profile = tmp_path / 'small.safetensors', tmp_path / 'profile.json'
     shutil.copy(prepared.weights, weights)
     shutil.copy(prepared.weights.with_name('small.models'), weights.with_suffix('.quantised'))
@@ -133,7 +131,7 @@ def unprepared(prepared, tmp_path):
     return (
         weights,
         {'model': weights, 'profile': profile},
-        {**process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(prepared.cache)},
+        {**process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(tmp_path / 'empty')},
     )
 
 
