@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.networks.passes import PassesNetwork
 
 pytest.importorskip('rclpy')
 
@@ -37,7 +38,7 @@ def test_a_struck_network_fails_as_ordered(load_benchmark, tiny_network, tmp_pat
     points = load_benchmark('fault_points')
     for owner, name in (
         (points.image_message, 'to_bgr'),
-        (points.MultiPathDetector, 'start'),
+        (PassesNetwork, 'start'),
         (points.Publisher, 'publish'),
     ):
         monkeypatch.setattr(owner, name, getattr(owner, name))  # which puts it back
@@ -45,7 +46,8 @@ def test_a_struck_network_fails_as_ordered(load_benchmark, tiny_network, tmp_pat
         '{"network": {"calls": 1, "hang_s": 0.0, "error": "out of memory"}}'
     )
     points.lay(points.Orders(tmp_path / 'orders.json'))
-    run = tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.smallest)
+    network = PassesNetwork(tiny_network, {'small': tiny_network.path_space.smallest})
+    run = network.start(np.zeros((64, 96, 3), np.uint8), network.path_space.smallest)
     with pytest.raises(RuntimeError, match='out of memory'):
         run.run_segment(now_ms())
     assert run.run_segment(now_ms()) >= 0.0 and run.segment == 1
