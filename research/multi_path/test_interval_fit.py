@@ -86,7 +86,7 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
     assert np.mean(excess) < 1.05
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)),
     st.floats(0.0, 1.0),
