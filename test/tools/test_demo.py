@@ -38,10 +38,10 @@ def test_networks_get_their_threads_without_aliases_that_ros_cannot_read():
     }
 
 
-def test_budgets_of_the_drive_span_what_its_longest_path_takes_here():
+def test_budgets_of_the_drive_span_what_its_longest_path_takes_here_beside_what_lies_around():
     budgets = demo.drive_budgets(40.0)
     node = yaml.safe_load(demo.parameters_text(1, budgets))['time_budget']['ros__parameters']
-    assert (node['min_budget_ms'], node['max_budget_ms']) == pytest.approx((12.0, 60.0))
+    assert (node['min_budget_ms'], node['max_budget_ms']) == pytest.approx((18.0, 66.0))
     table = TableBudget(
         node['table_speeds_mps'],
         node['table_budgets_ms'],
@@ -50,7 +50,7 @@ def test_budgets_of_the_drive_span_what_its_longest_path_takes_here():
     )
     found_ms = [table.budget_ms(speed).budget_ms for speed in (0.0, 4.0, 9.0, 20.5)]
     assert found_ms == sorted(found_ms, reverse=True)
-    assert found_ms[:2] == pytest.approx([60.0, 60.0]) and found_ms[-1] == pytest.approx(12.0)
+    assert found_ms[:2] == pytest.approx([66.0, 66.0]) and found_ms[-1] == pytest.approx(18.0)
 
 
 def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
