@@ -12,6 +12,7 @@ import numpy as np
 
 from deadline_perception.core.device import spread_torch
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.tensor_file import read_arrays
 from deadline_perception.networks.own_detector import OwnDetector
@@ -90,7 +91,7 @@ def stored_detector(weights: Path) -> OwnDetector | None:
         values.dtype != np.float16 for _, values in named
     ):
         return None
-    network.device = 'cpu'
+    network.device, network.engine = 'cpu', Eager()
     network.weights_hash = network.hash_with(named)
     network.module = cache(partial(load_kind, kind, weights))
     return network

@@ -3,8 +3,8 @@
 So a device compiles, checks and times segments, in seconds, and needs no quantiser: that is done once, where the
 weights were made. Models are OpenVINO's IR, its description and its values compressed. Several keys may share a model,
 and several models their values, since the same layers serve other sizes of image and numbers of regions. Nothing in the
-file is trusted: a segment is checked against the eager one before it is used, in a process that may end
-(`tools/support/segment_preparation.py`). Needs no OpenVINO but to read a model, and to add one.
+file is trusted: a segment is checked before it is used, in a process that may end
+(`tools/support/segment_preparation.py`). Needs no OpenVINO but to read a model, and to add one; and no torch.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import torch
+import safetensors.numpy
 
 from deadline_perception.core.decoding import decode
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import MIB, FileRefused, parse_json
 from deadline_perception.engines.openvino_library import load_openvino, openvino_core
 from deadline_perception.engines.segment_store import Form
-from deadline_perception.engines.tensor_file import read_header, read_tensors, write_tensors
+from deadline_perception.engines.tensor_file import read_arrays, read_header
 
 _FORMAT = '2'
 _MOST_BYTES = 256 * MIB  # of one model, once it is not compressed
@@ -64,7 +65,7 @@ class SegmentModels:
             or header.metadata.get('weights_hash') != weights_hash
         ):
             return models
-        tensors = read_tensors(file, header)
+        arrays = read_arrays(file, header)
         try:
             models.forms = decode(
                 parse_json(header.metadata['forms']), dict[str, list[tuple[Form, str]]], 'forms'
@@ -75,7 +76,7 @@ class SegmentModels:
                 for _, name in forms
                 for part in _split(name)
             }
-            models._parts = {part: _bytes(tensors[part]) for part in sorted(parts)}
+            models._parts = {part: _bytes(arrays[part]) for part in sorted(parts)}
         except (KeyError, ValueError) as error:
             raise FileRefused(f'it lists no models of segments ({type(error).__name__})') from error
         return models
@@ -86,18 +87,16 @@ class SegmentModels:
         Raises:
             OSError: the file cannot be written.
         """
-        tensors = {
-            part: torch.from_numpy(np.frombuffer(content, np.uint8).copy())
-            for part, content in self._parts.items()
-        }
+        arrays = {part: np.frombuffer(content, np.uint8) for part, content in self._parts.items()}
         forms = {
             key: [[form.value, name] for form, name in of_key] for key, of_key in self.forms.items()
         }
-        write_tensors(
-            file,
-            tensors,
-            {'format': _FORMAT, 'weights_hash': self.weights_hash, 'forms': json.dumps(forms)},
-        )
+        metadata = {
+            'format': _FORMAT,
+            'weights_hash': self.weights_hash,
+            'forms': json.dumps(forms),
+        }
+        replace_file(file, safetensors.numpy.save(arrays, metadata))
 
     def add(self, key: str, form: Form, model) -> None:
         """Keeps an `openvino.Model` for a key."""
@@ -105,7 +104,7 @@ class SegmentModels:
             place = Path(folder) / 'model.xml'
             load_openvino().serialize(model, place)
             contents = place.read_bytes(), place.with_suffix('.bin').read_bytes()
-        parts = [hashlib.sha256(content).hexdigest()[:16] for content in contents]
+        parts = list(map(_digest, contents))
         for part, content in zip(parts, contents):
             if part not in self._parts:
                 self._parts[part] = zlib.compress(content, 9)
@@ -137,7 +136,7 @@ class SegmentModels:
             FileRefused: it is larger than any segment.
             RuntimeError: OpenVINO cannot read it.
         """
-        description, values = (_inflated(self._parts[part]) for part in _split(name))
+        description, values = (_inflated(part, self._parts[part]) for part in _split(name))
         return openvino_core().read_model(model=description, weights=values)
 
 
@@ -147,13 +146,13 @@ def _split(name: str) -> tuple[str, str]:
     return description, values
 
 
-def _bytes(tensor: torch.Tensor) -> bytes:
-    if tensor.dtype is not torch.uint8:
-        raise ValueError(f'a part of a model is of {tensor.dtype}')
-    return tensor.numpy().tobytes()
+def _bytes(array: np.ndarray) -> bytes:
+    if array.dtype != np.uint8:
+        raise ValueError(f'a part of a model is of {array.dtype}')
+    return array.tobytes()
 
 
-def _inflated(content: bytes) -> bytes:
+def _inflated(part: str, content: bytes) -> bytes:
     inflater = zlib.decompressobj()
     try:
         inflated = inflater.decompress(content, _MOST_BYTES)
@@ -161,4 +160,10 @@ def _inflated(content: bytes) -> bytes:
         raise FileRefused(f'a model in it is damaged ({error})') from error
     if inflater.unconsumed_tail:
         raise FileRefused(f'a model in it has more than {_MOST_BYTES // MIB} MiB')
+    if _digest(inflated) != part:
+        raise FileRefused(f'a model in it is damaged ({part} has other content)')
     return inflated
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
