@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from deadline_perception.core.errors import DeadlinePerceptionError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -121,6 +123,26 @@ class Eager(Engine):
     identity = 'eager'
 
 
+class TorchMissing(DeadlinePerceptionError):
+    """Layers have to be computed, and PyTorch is not installed."""
+
+
+def load_torch() -> Any:
+    """The module `torch`.
+
+    Raises:
+        TorchMissing: it is not installed.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise TorchMissing(
+            'layers are computed by PyTorch, which is not installed: '
+            'pip install "deadline_perception[torch]"'
+        ) from error
+    return torch
+
+
 def as_arrays(values: Values | Arrays) -> Arrays:
     """Tensors as arrays of the host, those of four dimensions with the channels last; arrays stay as they are."""
     arrays = tuple(value for value in values if isinstance(value, np.ndarray))
@@ -138,9 +160,10 @@ def as_arrays(values: Values | Arrays) -> Arrays:
 
 def as_tensors(values: Values | Arrays) -> Values:
     """Arrays with the channels last as tensors `[N, C, H, W]` of the same memory; tensors stay as they are."""
-    from torch import Tensor, from_numpy
-
-    tensors = (value if isinstance(value, Tensor) else from_numpy(value) for value in values)
+    torch = load_torch()
+    tensors = (
+        value if isinstance(value, torch.Tensor) else torch.from_numpy(value) for value in values
+    )
     return tuple(
         tensor if tensor is value or tensor.dim() != 4 else tensor.permute(0, 3, 1, 2)
         for tensor, value in zip(tensors, values)

@@ -12,7 +12,7 @@ import numpy as np
 
 from deadline_perception.core.device import spread_torch
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Eager, load_torch
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.tensor_file import read_arrays
 from deadline_perception.networks.own_detector import OwnDetector
@@ -60,9 +60,14 @@ def load_kind(kind: str, file: Path, *options: str | Sequence[str]) -> Network:
         options: device, and for a set the engine, for an exported network its classes.
 
     Raises:
-        DeadlinePerceptionError: it cannot be used.
+        DeadlinePerceptionError: it cannot be used, or PyTorch, which it needs, is not installed.
     """
-    network = _named(LOADERS[kind])(file, *options)
+    try:
+        load = _named(LOADERS[kind])
+    except ModuleNotFoundError:
+        load_torch()  # which says how to get it
+        raise
+    network = load(file, *options)
     spread_torch()
     return network
 

@@ -164,24 +164,12 @@ def load_network(
     weights = find_weights(
         model if reference.kind is ModelKind.TORCHVISION else reference.file, models_folder
     )
-    network = _prepared(weights, device, engine)
-    if network is None:
-        network = load_weights(weights, device)
-        use_engine(network, engine, device, weights)
+    network = stored_detector(weights) if device == 'cpu' and engine != 'eager' else None
+    network = network or load_weights(weights, device)
+    use_engine(network, engine, device, weights)
     if not reference.detail:
         return network, weights
     return FixedPathNetwork(network, network.path_space.parse(reference.detail)), weights
-
-
-def _prepared(weights: Path, device: str, engine: str) -> Network | None:
-    """The network of a file whose segments were prepared, which needs no PyTorch; None where they were not."""
-    if device != 'cpu' or engine not in ('auto', 'openvino'):
-        return None
-    network = stored_detector(weights)
-    if network is None:
-        return None
-    network.engine = choose_engine('auto', network, read_device_facts(device), str(weights))
-    return None if network.engine.keys is None else network
 
 
 def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Network:

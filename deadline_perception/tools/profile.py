@@ -31,7 +31,7 @@ from deadline_perception.extras.evaluation.sample_size import bounded_share, sam
 from deadline_perception.networks.model_reference import (
     find_weights,
     is_set,
-    load_weights,
+    load_network,
     use_engine,
 )
 from deadline_perception.runtime.loading import load_quality
@@ -162,7 +162,7 @@ def _prepare(networks: Sequence[argparse.Namespace]) -> int:
                 f'--prepare-only is given for {weights} on {args.device} with the engine {args.engine}, '
                 f'expected weights on cpu with auto or openvino'
             )
-        network = load_weights(weights)
+        network, _ = load_network(weights, 'cpu')
         keys = _keys(_planned(args, weights, network, facts)[1]) or network.path_space.carriers()
         if not are_ready(network, facts, keys):
             needed.append((weights, network, keys))
@@ -215,14 +215,17 @@ def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority)
     use_threads(args.threads)
     facts = read_device_facts(args.device)
     weights = find_weights(args.weights)
-    detector = load_weights(weights, args.device, args.engine)
+    is_cpu = args.device == 'cpu'
+    before = 'auto' if is_cpu and args.engine == 'openvino' else args.engine
+    detector, _ = load_network(weights, args.device, engine=before)
     say_if_busy('the profile will make the device look slower than it is.')
     images = [detector.example(image) for image in read_images(args.source)]
     known, paths = None, None
     if not is_set(weights):  # whose models have their engines
         known, paths = _planned(args, weights, detector, facts)
         prepare_for_engine(weights, detector, images, facts, args.engine, _keys(paths))
-        use_engine(detector, args.engine, args.device, args.weights)  # as the node does
+        if is_cpu:
+            use_engine(detector, args.engine, args.device, args.weights)  # as the node does
     profile = measure_with_progress(
         detector,
         images,

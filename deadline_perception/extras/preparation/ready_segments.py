@@ -106,7 +106,10 @@ class ReferenceRecorder(Recorder[ArrayCall]):
 
 
 def _by_layers(compute: Compute, inputs: dict[str, Arrays]) -> Arrays:
-    return as_arrays(compute({read: as_tensors(values) for read, values in inputs.items()}))
+    import torch
+
+    with torch.inference_mode():
+        return as_arrays(compute({read: as_tensors(values) for read, values in inputs.items()}))
 
 
 def prepare_ready(

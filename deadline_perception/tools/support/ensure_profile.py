@@ -21,7 +21,7 @@ from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.model_reference import (
     find_weights,
     is_set,
-    load_weights,
+    load_network,
 )
 from deadline_perception.runtime.look_twice import first_look_model
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
@@ -64,7 +64,7 @@ def _ensure_own(weights: Path, device: str, threads: int, shipped: Path) -> Prof
     """The profile of the network alone; see `ensure_profile`."""
     use_threads(threads)
     facts = read_device_facts(device, environment={**os.environ, **process_environment(threads)})
-    network = load_weights(weights, device if is_set(weights) else 'cpu')
+    network, _ = load_network(weights, device if is_set(weights) else 'cpu')
     own = default_profile_path(network.config_name, facts)
     for file in (
         own,

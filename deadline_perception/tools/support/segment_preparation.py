@@ -235,10 +235,10 @@ def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
 def main(weights: str, place: str, threads: str) -> None:
     """Prepares what is not there yet; the work of the process of its own."""
     from deadline_perception.extras.preparation.segments import prepare
-    from deadline_perception.networks.model_reference import load_weights
+    from deadline_perception.networks.model_reference import load_network
 
     use_threads(int(threads))
-    network = load_weights(Path(weights))
+    network, _ = load_network(Path(weights), 'cpu')
     folder = default_store_folder(network.config_name, network.weights_hash)
     with (Path(place) / _DONE).open('a', buffering=1) as done:
         made = prepare(
@@ -258,3 +258,8 @@ if __name__ == '__main__':
         main(*sys.argv[1:])
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f'{error.name} is not installed, which segments are made with that have no model beside the weights: '
+            'pip install "deadline_perception[quantise]"'
+        )

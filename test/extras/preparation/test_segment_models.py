@@ -96,6 +96,10 @@ def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path,
     for content, said in (
         (bomb, 'more than 1 MiB'),
         (torch.zeros(9, dtype=torch.uint8), 'damaged'),
+        (
+            torch.frombuffer(bytearray(zlib.compress(b'x')), dtype=torch.uint8),
+            'x has other content',
+        ),
     ):
         write_tensors(
             tmp_path / 'bomb',
@@ -119,12 +123,11 @@ def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_pat
     assert again.forms == {}
     assert second.done == first.done
     assert second.segments.keys() == first.segments.keys()
-    for key, segment in second.segments.items():  # which form is faster may depend on the moment
-        assert (
-            segment.form in (first.segments[key].form, Form.EAGER)
-            or first.segments[key].form is Form.EAGER
-        )
-        assert segment.form is Form.EAGER or segment.error_db >= 20.0
+    for key, segment in second.segments.items():
+        has_layers = not key.startswith(('proposals', 'regions'))
+        # Which form is faster may depend on the moment, whether one is compiled not.
+        assert (segment.form in (Form.INT8, Form.FLOAT)) is has_layers
+        assert segment.form is Form.EAGER or segment.error_db >= 17.0
 
 
 def test_models_that_are_wrong_here_are_made_anew(prepared, tmp_path):

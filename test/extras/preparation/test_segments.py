@@ -8,14 +8,14 @@ from prepared_network import made_up_images
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
-from deadline_perception.extras.preparation.segments import (
-    Call,
-    SegmentMaker,
-    check_images,
+from deadline_perception.extras.preparation.made_segments import SegmentMaker, TensorCall
+from deadline_perception.extras.preparation.segment_check import (
     peak_to_error_db,
-    prepare,
     signal_to_error_db,
 )
+from deadline_perception.extras.preparation.segment_choice import SegmentChoice
+from deadline_perception.extras.preparation.segment_models import SegmentModels
+from deadline_perception.extras.preparation.segments import check_images, prepare
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.networks.multi_path.suppression import nms
 
@@ -24,6 +24,10 @@ FACTS = read_device_facts('cpu')
 
 def store_in(folder):
     return StoreWriter.resume(folder, store_origin(FACTS))
+
+
+def maker_of(store):
+    return SegmentMaker(SegmentChoice(store, 1), SegmentModels(''))
 
 
 def test_every_segment_is_prepared_and_within_the_tolerance(prepared):
@@ -48,7 +52,7 @@ def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
     blob = next(prepared.folder.glob('*.blob'))
     blob.unlink()
     made = []
-    monkeypatch.setattr(SegmentMaker, 'make', lambda self, key, calls: made.append(key))
+    monkeypatch.setattr(SegmentMaker, 'make', lambda self, key, calls: not made.append(key))
     network, engine = prepared.network(), object()
     network.engine = engine
     store = store_in(prepared.folder)
@@ -61,7 +65,7 @@ def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
 def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(
-        SegmentMaker, 'make', lambda self, key, calls: made.append((key, len(calls)))
+        SegmentMaker, 'make', lambda self, key, calls: not made.append((key, len(calls)))
     )
     network = prepared.network()
     prepare(network, list(prepared.images), store_in(tmp_path / 'store'), 1)
@@ -87,7 +91,7 @@ def calls_of(compute, *shapes):
     with torch.inference_mode():
         for _ in range(8):
             inputs = {'x': tuple(torch.randn(shape, generator=rng) for shape in shapes)}
-            found.append(Call(compute, inputs, compute(inputs)))
+            found.append(TensorCall(compute, inputs, compute(inputs)))
     return found
 
 
@@ -102,7 +106,7 @@ def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
         )
 
     store = store_in(tmp_path)
-    SegmentMaker(store, 1).make('wide', calls_of(wide, (4, 64)))
+    maker_of(store).make('wide', calls_of(wide, (4, 64)))
     segment = store.segments['wide']
     assert segment.form is not Form.INT8
     assert '8 bit' in segment.reason or 'dB' in segment.reason
@@ -117,7 +121,7 @@ def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
 )
 def test_what_cannot_be_converted_or_traced_stays_eager(tmp_path, compute, is_traced):
     store = store_in(tmp_path)
-    SegmentMaker(store, 1).make('data', calls_of(lambda values: (compute(values['x'][0]),), (8, 8)))
+    maker_of(store).make('data', calls_of(lambda values: (compute(values['x'][0]),), (8, 8)))
     segment = store.segments['data']
     assert segment.form is Form.EAGER
     assert segment.reason
@@ -129,7 +133,7 @@ def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):
     store = store_in(tmp_path)
     store.begin('layer', Form.INT8)
     store = store_in(tmp_path)
-    SegmentMaker(store, 1).make(
+    maker_of(store).make(
         'layer',
         calls_of(lambda values: (torch.nn.functional.linear(values['x'][0], weight),), (64, 256)),
     )
@@ -138,16 +142,15 @@ def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):
 
 
 def test_what_is_exact_is_held_to_its_largest_error():
-    right = torch.tensor([-640.0, 3.0])
-    assert peak_to_error_db((right,), (right + 0.064,)) == pytest.approx(80.0, abs=0.01)
-    assert peak_to_error_db((right, torch.ones(1)), (right, torch.ones(1) + 0.1)) == pytest.approx(
-        20.0, abs=0.01
-    )
-    assert peak_to_error_db((right, torch.zeros(0, 4)), (right, torch.zeros(0, 4))) == 200.0
-    assert peak_to_error_db((torch.tensor([2, 1]),), (torch.tensor([2, 1]),)) == 200.0  # labels
-    for broken in (torch.tensor([-640.0, np.nan]), torch.tensor([-640.0])):
+    right = np.float32([-640.0, 3.0])
+    one, none = np.ones(1, np.float32), np.zeros((0, 4), np.float32)
+    assert peak_to_error_db((right,), (right + np.float32(0.064),)) == pytest.approx(80.0, abs=0.01)
+    assert peak_to_error_db((right, one), (right, one + 0.1)) == pytest.approx(20.0, abs=0.01)
+    assert peak_to_error_db((right, none), (right, none)) == 200.0
+    assert peak_to_error_db((np.array([2, 1]),), (np.array([2, 1]),)) == 200.0  # labels
+    for broken in (np.float32([-640.0, np.nan]), np.float32([-640.0])):
         assert peak_to_error_db((right,), (broken,)) == -200.0
-    assert peak_to_error_db((torch.zeros(2),), (torch.ones(2),)) == -200.0
+    assert peak_to_error_db((np.zeros(2),), (np.ones(2),)) == -200.0
 
 
 def test_a_selection_is_traced_where_openvino_lacks_its_operators_and_gives_the_same_rows(tmp_path):
@@ -165,31 +168,32 @@ def test_a_selection_is_traced_where_openvino_lacks_its_operators_and_gives_the_
             for high, count in ((500.0, 2), (1.0, 1))
         )
         x = torch.cat((scores, corners, corners + 90.0), 1)
-        calls.append(Call(select, {'x': (x,)}, select({'x': (x,)})))
-    SegmentMaker(store, 1).make('choice', calls)
+        calls.append(TensorCall(select, {'x': (x,)}, select({'x': (x,)})))
+    maker_of(store).make('choice', calls)
     segment = store.segments['choice']
     assert (
         segment.form is Form.EXACT or not segment.reason
     )  # not worth its memory; never for its error
 
 
-def test_signal_to_error_is_that_of_the_worst_tensor_against_its_deviation():
-    right = torch.tensor([3.0, 5.0])  # variance 1
+def test_signal_to_error_is_that_of_the_worst_array_against_its_deviation():
+    right = np.float32([3.0, 5.0])  # variance 1
     assert signal_to_error_db((right,), (right + 0.1,)) == pytest.approx(20.0, abs=1e-4)
     assert signal_to_error_db((right, right), (right, right + 1.0)) == pytest.approx(0.0, abs=1e-4)
     assert signal_to_error_db((right,), (right,)) == 200.0
-    for broken in (torch.tensor([3.0, np.nan]), torch.tensor([3.0, np.inf]), torch.tensor([3.0])):
+    for broken in (np.float32([3.0, np.nan]), np.float32([3.0, np.inf]), np.float32([3.0])):
         assert signal_to_error_db((right,), (broken,)) == -200.0
-    assert signal_to_error_db((torch.ones(2),), (torch.zeros(2),)) == -200.0
+    assert signal_to_error_db((np.ones(2),), (np.zeros(2),)) == -200.0
 
 
 def test_a_form_that_was_tried_and_left_may_be_tried_again(tmp_path):
     """Whatever ends the process afterwards."""
     store = store_in(tmp_path / 'n-1')
-    maker, wanted = SegmentMaker(store, 1), torch.randn(1, 4)
-    call = Call(lambda _: (wanted,), {'a': (torch.randn(1, 4),)}, (wanted,))
-    maker._compile = lambda *_, **__: b'model'
-    maker._compiler = type(
+    wanted = torch.randn(1, 4)
+    call = TensorCall(lambda _: (wanted,), {'a': (torch.randn(1, 4),)}, (wanted,))
+    choice = SegmentChoice(store, 1)
+    choice.compile = lambda *_, **__: b'model'
+    choice.compiler = type(
         'Wrong',
         (),
         {
@@ -207,6 +211,6 @@ def test_a_form_that_was_tried_and_left_may_be_tried_again(tmp_path):
             'model': lambda self, name: object(),
         },
     )()
-    maker.take('stage1', [call], models)
+    assert not SegmentMaker(choice, models).take('stage1', [call])
     again = store_in(tmp_path / 'n-1')
     assert not again.segments and again.begin('stage1', Form.INT8)
