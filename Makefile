@@ -5,7 +5,7 @@
 #   make benchmarks                every benchmark, one after the other; ARGS="--list" says what there is
 #   make fuzz ARGS="--minutes 90"  damaged files for every reader, chosen by coverage; goes on where it stopped
 #   make gpu                       every test and benchmark that needs a GPU, into one folder; ARGS="--list" says what
-#   make setup                     only the environment, in .venv; nothing is installed on the system
+#   make setup                     only the environment, in .venv, with PyTorch; nothing is installed on the system
 #   make docs                      the documents as a site, in out/docs
 #   make parameters                writes config/NODE.yaml from the nodes' declarations
 #   make doctor                    what this machine has and what is missing
@@ -46,9 +46,9 @@ WORKERS ?= 3
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p; s/^# \(Variables: .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
 
-setup: $(STAMPS)/interfaces
+setup: $(STAMPS)/develop
 
-demo: setup
+demo: $(STAMPS)/interfaces
 	@$(VENV)/bin/deadline-perception demo $(ARGS)
 
 test: setup
@@ -67,14 +67,14 @@ gpu: setup
 benchmarks: setup
 	@$(VENV)/bin/python benchmarks/all.py $(ARGS)
 
-parameters: setup
+parameters: $(STAMPS)/interfaces
 	@$(VENV)/bin/python -m deadline_perception.nodes parameter_document config
 
 docs: setup
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.5,<10' 'mkdocstrings[python]>=0.26,<2'
 	@$(VENV)/bin/mkdocs build --quiet --strict --site-dir out/docs && echo 'wrote out/docs/index.html'
 
-doctor: setup
+doctor: $(STAMPS)/interfaces
 	@$(VENV)/bin/deadline-perception doctor $(ARGS)
 
 clean:
@@ -85,8 +85,12 @@ $(STAMPS)/environment:
 	@cmake/setup.sh environment
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/packages: $(STAMPS)/environment $(wildcard cmake/lock*.txt)
+$(STAMPS)/packages: $(STAMPS)/environment cmake/lock.txt
 	@cmake/setup.sh packages
+	@touch $@
+
+$(STAMPS)/develop: $(STAMPS)/interfaces cmake/lock-develop.txt
+	@cmake/setup.sh develop
 	@touch $@
 
 $(STAMPS)/interfaces: $(STAMPS)/packages $(STAMPS)/node_names $(INTERFACE_SOURCES)

