@@ -110,20 +110,23 @@ def run_quietly(failure: str, threads: int, *words: str) -> None:
 
 
 def _fits(file: Path, network: Network, facts: DeviceFacts, is_set: bool) -> bool:
-    from deadline_perception.engines.cuda_graphs import CudaGraphs
-
     try:
         profile = LatencyProfile.load(file)
-        engine = CudaGraphs  # as the node will run it
         if is_set:  # whose models have their own
-            engine = network.engine
+            engine = network.engine.identity
         elif facts.kind == 'cpu':
-            engine = choose_engine('openvino' if is_installed() else 'eager', network, facts)
+            engine = choose_engine(
+                'openvino' if is_installed() else 'eager', network, facts
+            ).identity
+        else:
+            from deadline_perception.engines.cuda_graphs import CudaGraphs
+
+            engine = CudaGraphs.identity  # as the node will run it
     except DeadlinePerceptionError:
         return False
     return not profile.scaled_from and not profile.mismatches(
         network_hash=network.network_hash,
         facts=facts,
         input_size=network.input_size,
-        engine=engine.identity,
+        engine=engine,
     )
