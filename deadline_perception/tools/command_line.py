@@ -76,13 +76,21 @@ def version() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one sub-command; returns its exit status: 0 done, 1 failed, 2 wrong arguments."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    wanted = [word for word in arguments if not word.startswith('-')][:2]
+    parsed: list[argparse.Namespace] = []
+    status = exit_status(
+        ' '.join((_PROGRAM, *wanted[:1])), lambda: parsed.append(_parse(arguments, wanted))
+    )
+    return exit_status(parsed[0].name, lambda: parsed[0].run(parsed[0])) if parsed else status
+
+
+def _parse(arguments: list[str], wanted: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
         description='Object detection that meets a moving deadline, and says how it knows.',
     )
     parser.add_argument('--version', action=_Version, nargs=0, help='say which version this is')
-    arguments = sys.argv[1:] if arguments is None else arguments
-    wanted = [word for word in arguments if not word.startswith('-')][:2]
     commands = _add_commands(parser, COMMANDS, wanted[:1], _PROGRAM)
     for group, (summary, members) in GROUPS.items():
         sub = commands.add_parser(
@@ -91,9 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
         _add_commands(
             sub, members, wanted[1:] if wanted[:1] == [group] else [], f'{_PROGRAM} {group}'
         )
-    parsed = parser.parse_args(arguments)
-
-    return exit_status(parsed.name, lambda: parsed.run(parsed))
+    return parser.parse_args(arguments)
 
 
 def _add_commands(
@@ -168,7 +174,13 @@ def exit_status(name: str, run: Callable[[], int | None]) -> int:
     )
     try:
         return run() or 0
-    except (ValueError, OSError, MemoryError, DeadlinePerceptionError) as error:
+    except (
+        ValueError,
+        OSError,
+        MemoryError,
+        ModuleNotFoundError,
+        DeadlinePerceptionError,
+    ) as error:
         print(f'{name}: {printable_lines(_words(error))}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -188,6 +200,8 @@ def _words(error: Exception) -> str:
             f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be '
             f'read, or written to'
         )
+    if isinstance(error, ModuleNotFoundError):
+        return f'{error.name} is not installed: pip install "deadline_perception[all]"'
     if isinstance(error, MemoryError):
         needed = f' ({error})' if str(error) else ''
         return f'there is not enough memory{needed}; end other programs, and run the command again'

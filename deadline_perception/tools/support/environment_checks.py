@@ -149,13 +149,14 @@ def check_interfaces(probe: ImportProbe) -> Finding:
 
 def check_torch(probe: ImportProbe) -> Finding:
     """torch and torchvision, whose compiled operators load only when the two versions belong together."""
+    get = (
+        "make setup, or: pip install torch torchvision (from the same index; on a Jetson, NVIDIA's)"
+    )
+    if importlib.util.find_spec('torch') is None:
+        needed = 'not installed; needed on a GPU, to train, and by detectors that are not shipped'
+        return Finding('torch', State.NOTE, needed, get)
     if probe.error:
-        return Finding(
-            'torch',
-            State.MISSING,
-            probe.error,
-            "make setup, or: pip install torch torchvision (from the same index; on a Jetson, NVIDIA's)",
-        )
+        return Finding('torch', State.MISSING, probe.error, get)
     return Finding(
         'torch',
         State.FINE,
