@@ -78,7 +78,7 @@ class InputForm:
 
     @classmethod
     def of_range(
-        cls, size: tuple[int, int], resize: str, channels: str, range_name: str
+        cls, size: tuple[int, int] | None, resize: str, channels: str, range_name: str
     ) -> InputForm:
         """The form of one of `RANGES`."""
         mean, deviation = RANGES[range_name]

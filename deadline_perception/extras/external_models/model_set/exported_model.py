@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deadline_perception.extras.external_models.exported.class_list import read_classes
@@ -16,7 +16,9 @@ from deadline_perception.extras.external_models.exported.exported_file import (
     with_size,
 )
 from deadline_perception.extras.external_models.exported.families import recognise
+from deadline_perception.extras.external_models.exported.head import Head
 from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.pixels import InputForm
 from deadline_perception.extras.external_models.exported.stated_facts import unnamed
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
 from deadline_perception.extras.external_models.model_set.onnx_detector import in_file
@@ -35,12 +37,14 @@ class FileFacts:
         labels: numbers of labels that its outputs may give; empty where they do not say.
         size: height and width in px that it reads; None where it leaves them open.
         stated_size: height and width in px that it was made for, where it is open and says so.
+        usual: how such a detector mostly takes images, see `Head.usual`; empty where its size is not known.
     """
 
     class_names: tuple[str, ...]
     labels: tuple[int, ...]
     size: tuple[int, int] | None
     stated_size: tuple[int, int] | None
+    usual: tuple[str, ...]
 
 
 def read_facts(
@@ -60,10 +64,13 @@ def read_facts(
     exported = read_exported(file)
     size = size or (exported.stated.size if exported.is_open else exported.size)
     labels: set[int] = set()
+    usual: tuple[str, ...] = ()
     if size is not None:
         given = with_size(exported, size, file)
         known, names = stated or exported.stated.outputs, exported.stated.class_names
-        labels = in_file(file, lambda: _labels(given, size, known, classes))
+        heads = in_file(file, lambda: _heads(given, size, known, classes))
+        labels = {head.labels for head in heads if head.labels}
+        usual = heads[0].usual
         if classes is None and names:
             labels |= _labels_of_as_many(given, size, known, len(names))
     return FileFacts(
@@ -71,19 +78,16 @@ def read_facts(
         tuple(sorted(labels)),
         None if exported.is_open else exported.size,
         exported.stated.size,
+        usual,
     )
 
 
-def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) -> set[int]:
-    """Numbers of labels that outputs may give."""
+def _heads(outputs, size: tuple[int, int], stated: str, classes: int | None) -> list[Head]:
+    """What outputs may be read as, the likeliest first; at least one."""
     if classes is None:
-        heads = recognise(outputs, None, size, stated)
-    else:
-        heads = [
-            head
-            for head, _ in possible_readings(outputs, tuple(map(str, range(classes))), size, stated)
-        ]
-    return {head.labels for head in heads if head.labels}
+        return recognise(outputs, None, size, stated)
+    names = tuple(map(str, range(classes)))
+    return [head for head, _ in possible_readings(outputs, names, size, stated)]
 
 
 def _labels_of_as_many(outputs, size: tuple[int, int], stated: str, count: int) -> set[int]:
@@ -160,6 +164,16 @@ def load_exported(file: Path, device: str = 'cpu', classes: str | Sequence[str] 
         ModelError: it cannot be used, or its classes are not known.
     """
     spec = exported_spec(file, read_classes(classes) if classes else None)
+    usual = read_facts(file, spec.input_size, classes=len(spec.classes)).usual
+    if usual:
+        form = InputForm.of_range(spec.input_size, *usual)
+        spec = replace(
+            spec,
+            resize=form.resize,
+            channels=form.channels,
+            mean=form.mean,
+            deviation=form.deviation,
+        )
     return ModelSet(spec.name, {spec.name: load_model(spec, device)})
 
 

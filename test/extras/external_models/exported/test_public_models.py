@@ -12,6 +12,7 @@ from deadline_perception.extras.data.source import open_source  # noqa: E402
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames  # noqa: E402
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec  # noqa: E402
+from deadline_perception.networks.model_reference import load_network  # noqa: E402
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions  # noqa: E402
 
 DATA = Path(__file__).parents[5] / 'shared' / 'data'
@@ -69,3 +70,18 @@ def test_a_weak_detector_that_is_read_rightly_is_not_refused():
     assert found.words.endswith(
         'class_scores corners fraction probability, labels of COCO with gaps'
     )
+
+
+@pytest.mark.parametrize(
+    ('name', 'classes'),
+    [
+        ('yolox_nano.onnx', 'coco'),
+        ('nanodet_m_416.onnx', 'coco'),
+        ('person-vehicle-bike-detection-2003.xml', 'vehicle,person,bike'),
+    ],
+)
+def test_a_file_is_read_as_such_files_mostly_are_where_nobody_looked(images, name, classes):
+    """A person who names a file alone, with no set that `adopt` wrote, gets its objects."""
+    network, _ = load_network(DATA / 'public_models' / name, 'cpu', classes=classes)
+    found = [network.detect(image) for image in images.images_bgr]
+    assert np.median([detections.scores.max(initial=0.0) for detections in found]) > 0.4
