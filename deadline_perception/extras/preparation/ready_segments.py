@@ -3,7 +3,7 @@ Needs no torch.
 
 What a segment in 8 bit is checked against is the same model without its rounding of values, in float32: a processor whose
 8-bit products saturate shows in the difference. That a model is right at all was checked where it was made, against the
-layers themselves (`segments.py`), and its content is told by its name (`segment_models.py`).
+layers themselves (`segments.py`), and its name is a hash of its content (`segment_models.py`).
 """
 
 from __future__ import annotations
