@@ -166,20 +166,21 @@ def test_only_what_multiplies_features_decays(tiny_network, shapes):
 
 @pytest.mark.slow
 def test_few_images_are_learnt(tiny_network, shapes):
-    """Objectness is learnt, and the trained network finds the shapes."""
+    """Objectness is learnt, and the trained network finds the shapes: with four seeds of weights 0.19 to 0.30 of the
+    loss was left, and all were found; after 100 steps it depended on the processor."""
     trainer = _trainer(
-        tiny_network, shapes, steps=100, batch=3, learning_rate=4e-3, warm_up=10, ema=0.9
+        tiny_network, shapes, steps=160, batch=3, learning_rate=8e-3, warm_up=10, ema=0.9
     )
     losses = []
     trainer.run(report=lambda step, values: losses.append(values['objectness']))
-    assert np.mean(losses[-20:]) < 0.55 * np.mean(losses[:10])
+    assert np.mean(losses[-20:]) < 0.45 * np.mean(losses[:10])
     network = trainer.network.eval()
     network.load_state_dict(trainer.average)
     found = sum(
         _found(network.detect(frame.load_bgr(), network.path_space.largest), frame.ground_truth)
         for frame in shapes.frames
     )
-    assert found >= 9  # of 12
+    assert found >= 11  # of 12
 
 
 def _found(detections, ground_truth):
