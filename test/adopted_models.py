@@ -3,10 +3,8 @@ torchvision."""
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +12,7 @@ import numpy as np
 import pytest
 from annotated_images import write_coco
 from made_once import made_once
-
-from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from measurable_network import run_command
 
 
 @dataclass(frozen=True)
@@ -40,29 +37,6 @@ def write_annotations(folder: Path) -> Path:
     return write_coco(folder / 'val.json', images, boxes, ('vehicle', 'train'))
 
 
-def run_adopt(cache: Path, *arguments: str) -> subprocess.CompletedProcess:
-    """Runs the command in a process of its own, with the settings for which it would start itself anew."""
-    command = [
-        sys.executable,
-        '-m',
-        'deadline_perception.tools.command_line',
-        'adopt',
-        *map(str, arguments),
-    ]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={
-            **os.environ,
-            **process_environment(DEFAULT_THREADS),
-            'XDG_CACHE_HOME': str(cache),
-            'COLUMNS': '120',
-        },
-    )
-
-
 @pytest.fixture(scope='session')
 def adopted(tmp_path_factory) -> Adopted:
     pytest.importorskip('openvino')
@@ -77,8 +51,8 @@ def adopted(tmp_path_factory) -> Adopted:
         rename = folder / 'rename.yaml'
         rename.write_text('car: vehicle\nbike: null\n')
         data = write_annotations(folder)
-        run = run_adopt(
-            folder / 'cache',
+        run = run_command(
+            'adopt',
             f'ssdlite320_mobilenet_v3_large:{weights}',
             yolo,
             '--classes',
@@ -94,6 +68,7 @@ def adopted(tmp_path_factory) -> Adopted:
             '--float-only',
             '--out',
             folder / 'sets' / 'set.yaml',
+            environment={'XDG_CACHE_HOME': str(folder / 'cache')},
         )
         (folder / 'run.pickle').write_bytes(pickle.dumps(run))
 

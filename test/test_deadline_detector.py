@@ -9,7 +9,6 @@ import math
 import os
 import pickle
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ from invented_networks import (
     make_classifier,
     make_magnifier,
 )
+from python_run import run_python
 from waiting import WAIT_S, wait_until
 
 from deadline_perception.core.stopwatch import now_ms
@@ -493,9 +493,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
 def test_a_program_that_ends_without_closing_ends_with_its_own_status(tmp_path):
     program = Path(__file__).with_name('unclosed_detector.py')
     expected = {'late': 0, 'interrupted': -2, 'stream': 0, 'error': 1, 'exit': 3, 'at exit': 0}
-    run = subprocess.run(
-        [sys.executable, program, *expected], capture_output=True, text=True, cwd=tmp_path
-    )
+    run = run_python(program, *expected, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     ends = json.loads(run.stdout)
     statuses = {case: status for case, (status, _) in ends.items()}
@@ -765,7 +763,5 @@ def test_the_short_import_works_beside_the_messages(tmp_path):
         'assert DeadlineDetector is home.DeadlineDetector\n'
         'print(__version__)'
     )
-    done = subprocess.run(
-        [sys.executable, '-c', program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_python('-c', program, cwd=tmp_path)
     assert re.fullmatch(r'\d+\.\d+\.\d+\n', done.stdout), done.stderr

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
+from python_run import run_python
 
 pytest.importorskip('torch')
 needs_compiler = pytest.mark.skipif(shutil.which('cc') is None, reason='needs a C compiler')
@@ -18,12 +17,8 @@ BEFORE, AFTER = {'a': b'old'}, {'a': b'new'}
 @needs_compiler
 def test_whatever_call_fails_files_are_the_old_or_the_new_ones(repository, tmp_path):
     out = tmp_path / 'failing_calls.json'
-    done = subprocess.run(
-        [sys.executable, repository / 'benchmarks' / 'failing_calls.py', '--quick', '--out', out],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=280,
+    done = run_python(
+        repository / 'benchmarks' / 'failing_calls.py', '--quick', '--out', out, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
     content = json.loads(out.read_text())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 
 import pytest
+from python_run import run_python
 
 TORCH_FREE = (
     'core',
@@ -60,7 +59,7 @@ def test_nothing_imports_research(repository, imported):
 
 
 def test_parts_load_without_torch_nor_the_package_itself_anything(repository):
-    done = subprocess.run([sys.executable, '-c', LOAD, *TORCH_FREE], capture_output=True, text=True)
+    done = run_python('-c', LOAD, *TORCH_FREE)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 300  # otherwise nothing was loaded
     top = ast.parse((repository / 'deadline_perception' / '__init__.py').read_text())

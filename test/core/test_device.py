@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from file_trees import write_tree
+from python_run import run_python
 
 from deadline_perception.core.device import (
     DeviceFacts,
@@ -123,12 +124,7 @@ def test_a_process_that_runs_keeps_the_memory_it_frees_and_its_threads_will_not_
 def test_torch_computes_as_it_is_described_and_with_as_many_threads_as_it_is_told():
     torch = pytest.importorskip('torch')
     ambient = {name: value for name, value in os.environ.items() if name != 'ATEN_CPU_CAPABILITY'}
-    run = subprocess.run(
-        [sys.executable, '-c', TORCH],
-        env={**ambient, **process_environment(2)},
-        capture_output=True,
-        text=True,
-    )
+    run = run_python('-c', TORCH, env={**ambient, **process_environment(2)})
     assert run.returncode == 0, run.stderr
     said = json.loads(run.stdout)
     assert (said.pop('own threads'), said.pop('loads torch')) == (2, False)

@@ -5,8 +5,6 @@ import importlib.util
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import cv2
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from exported_files import SIZE, exported
 from invented_networks import MAGNIFIER, make_magnifier
+from python_run import run_python
 from recorded_run import write_drive
 from timed_videos import matroska
 
@@ -223,14 +222,7 @@ def test_own_onnx_model(repository, tmp_path, cache):
         facts={'names': "{0: 'car', 1: 'dog'}"},
     )
     script = repository / 'examples' / 'own_onnx_model.py'
-    done = subprocess.run(
-        [sys.executable, str(script), str(file)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **process_environment(DEFAULT_THREADS)},
-        check=False,
-    )
+    done = run_python(script, file, env={**os.environ, **process_environment(DEFAULT_THREADS)})
     assert done.returncode == 0, done.stderr
     assert 'in time: True' in done.stdout and 'car 0.90 at' in done.stdout
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from python_run import run_python
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.rendered_drive.drive import render_drive
@@ -17,20 +15,11 @@ from deadline_perception.nodes.bag_readiness import ReadinessNode
 @pytest.mark.slow
 def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp_path):
     write_bag(render_drive(seconds=0.4, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
-    done = subprocess.run(
-        [
-            sys.executable,
-            '-m',
-            'deadline_perception.nodes',
-            'bringup',
-            '--bag',
-            str(tmp_path / 'drive.mcap'),
-            '--model',
-            str(tmp_path / 'missing.safetensors'),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=200,
+    done = run_python(
+        *(
+            f'-m deadline_perception.nodes bringup --bag {tmp_path}/drive.mcap '
+            f'--model {tmp_path}/missing.safetensors'
+        ).split()
     )
     assert done.returncode == 1
     assert 'detector will not get ready: cannot be configured: weights file' in done.stderr

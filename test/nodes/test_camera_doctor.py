@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from python_run import run_python
 
 from deadline_perception.extras.camera.diagnosis import diagnose
 from deadline_perception.nodes.camera_doctor import domains_here, watch
@@ -82,19 +83,8 @@ def test_nothing_is_said_of_a_good_camera(seen):
 
 
 def test_the_command_says_it_of_one_camera(cameras):
-    shown = subprocess.run(
-        [
-            sys.executable,
-            '-m',
-            'deadline_perception.tools.command_line',
-            'doctor',
-            '--json',
-            '--camera',
-            '/zero_stamps',
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
+    shown = run_python(
+        *'-m deadline_perception.tools.command_line doctor --json --camera /zero_stamps'.split()
     )
     answer = json.loads(shown.stdout)
     assert shown.returncode == 1 and answer['topic'] == '/zero_stamps' and answer['images'] > 10

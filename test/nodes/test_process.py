@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from deadline_perception.msg import TimeBudget
 from made_up_network import write_network
+from python_run import run_python
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.qos import ReliabilityPolicy as Reliability
 
@@ -314,8 +314,7 @@ def test_the_process_does_not_wait_for_the_end_of_python(start_script, observer,
 
 def test_help_of_nodes_prints_usage_and_parameters_and_starts_none():
     def said(*words):
-        command = [sys.executable, '-m', 'deadline_perception.nodes', *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return run_python('-m', 'deadline_perception.nodes', *words)
 
     for words, told in (
         (('--help',), 'NAME is one of bag_player'),

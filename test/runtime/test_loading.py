@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from python_run import run_python
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DeviceFacts, process_environment, read_device_facts
@@ -409,12 +408,7 @@ network.engine._compiled.clear()
 network.detect(image)
 print(sys.modules['torch'].get_num_threads())
 """
-    told = subprocess.run(
-        [sys.executable, '-c', program, prepared.weights, tmp_path / 'profile.json'],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    told = run_python('-c', program, prepared.weights, tmp_path / 'profile.json')
     assert told.stdout.split() == ['False', '1'], told.stderr
 
 

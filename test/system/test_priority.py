@@ -6,13 +6,12 @@ import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
 
 import pytest
+from python_run import run_python
 from waiting import WAIT_S
 
 from deadline_perception.system import priority as module
@@ -56,13 +55,7 @@ os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 def in_child(code: str, status: int = 0) -> dict:
     """What a process reports that runs the code."""
-    run = subprocess.run(
-        [sys.executable, '-c', CHILD + code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        start_new_session=True,
-    )
+    run = run_python('-c', CHILD + code, start_new_session=True)
     if run.returncode == 77:
         pytest.skip('not even root may raise limits here')
     assert run.returncode == status, run.stderr

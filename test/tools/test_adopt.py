@@ -2,14 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from adopted_models import write_annotations
 from exported_files import exported
 from made_up_models import small_yolo
+from python_run import run_python
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.decision.path_quality import PathQuality
@@ -107,7 +106,7 @@ def test_a_file_is_refused_before_torch_is_loaded(tmp_path, name, shape, value, 
         'import sys\nfrom deadline_perception.tools.command_line import main\n'
         f'status = main(["adopt", {str(file)!r}, "--classes", "car"])\nprint(status, "torch" in sys.modules)'
     )
-    run = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=240)
+    run = run_python('-c', code)
     assert run.stdout == '1 False\n' and re.search(said, run.stderr) and run.stderr.count('\n') == 1
 
 

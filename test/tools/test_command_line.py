@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from python_run import run_python
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.tools import command_line
@@ -71,9 +72,7 @@ def test_help_lists_all_commands_without_loading_them(repository: Path) -> None:
         'import sys\nfrom deadline_perception.tools.command_line import main\n'
         'try:\n    main(["--help"])\nfinally:\n    print("torch" in sys.modules or "numpy" in sys.modules)'
     )
-    shown = subprocess.run(
-        [sys.executable, '-c', code], cwd=repository, capture_output=True, text=True, timeout=300
-    )
+    shown = run_python('-c', code, cwd=repository)
     assert shown.returncode == 0, shown.stderr
     unwrapped = ''.join(shown.stdout.split())  # lines break at hyphens, too
     assert all(name.split()[-1] in unwrapped for name in ALL)

@@ -1,11 +1,10 @@
 """The command `deadline-perception demo`: what it plays, and what it says when it cannot."""
 
 import argparse
-import subprocess
-import sys
 
 import pytest
 import yaml
+from python_run import run_python
 from recorded_run import SECOND_NS, write_drive
 
 from deadline_perception.decision.speed_budget import TableBudget
@@ -95,7 +94,7 @@ def test_without_ros_it_says_how_to_get_it(monkeypatch):
         'import_probe._PRELUDE += "import sys; sys.modules[\'rclpy\'] = None\\n"\n'
         'demo.check_ros()'
     )
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=300)
+    done = run_python('-c', code)
     assert done.returncode == 1
     assert 'ROS 2 cannot be used here' in done.stderr
     assert 'make setup' in done.stderr

@@ -2,11 +2,11 @@
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from python_run import run_python
 
 from deadline_perception.tools import doctor
 from deadline_perception.tools.support.environment_checks import Finding, State
@@ -48,12 +48,8 @@ def test_table_shows_every_finding_and_remedy(
 
 @pytest.mark.slow
 def test_tells_about_this_machine(repository: Path) -> None:
-    shown = subprocess.run(
-        [sys.executable, '-m', 'deadline_perception.tools.command_line', 'doctor', '--json'],
-        cwd=repository,
-        capture_output=True,
-        text=True,
-        timeout=300,
+    shown = run_python(
+        '-m', 'deadline_perception.tools.command_line', 'doctor', '--json', cwd=repository
     )
     answer = json.loads(shown.stdout)
     assert shown.returncode == (0 if answer['ready'] else 1), shown.stderr
@@ -80,14 +76,7 @@ def test_works_without_any_library(tmp_path: Path, repository: Path) -> None:
         f'import sys; sys.path.insert(0, {str(repository)!r})\n'
         'from deadline_perception.tools.command_line import main; sys.exit(main(["doctor"]))'
     )
-    shown = subprocess.run(
-        [sys.executable, '-I', '-S', '-c', code],
-        cwd=tmp_path,
-        env={'PATH': '/usr/bin:/bin'},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    shown = run_python('-I', '-S', '-c', code, cwd=tmp_path, env={'PATH': '/usr/bin:/bin'})
     assert shown.returncode == 1, shown.stderr
     assert shown.stderr == ''
     assert 'not installed: opencv-python-headless' in shown.stdout

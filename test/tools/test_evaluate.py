@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import subprocess
-import sys
 
 import cv2
 import numpy as np
 import pytest
 from annotated_images import write_coco
+from python_run import run_python
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.multi_path.checkpoint import (
@@ -88,19 +87,9 @@ def test_two_processes_write_the_table_of_one(words, weights, tmp_path):
     paths = f'cheapest,{small},{str(small).replace("p10", "p25")},{str(small).replace("h0", "h1")}'
     one, two = tmp_path / 'one.json', tmp_path / 'two.json'
     assert main(words(paths, '--json', one)) == 0
-    done = subprocess.run(
-        [
-            *(
-                f'{sys.executable} -m torch.distributed.run --standalone --nproc-per-node 2 -m '
-                'deadline_perception.tools.command_line'
-            ).split(),
-            *words(paths, '--json', two),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    launch = '-m torch.distributed.run --standalone --nproc-per-node 2'.split()
+    command = '-m', 'deadline_perception.tools.command_line', *words(paths, '--json', two)
+    done = run_python(*launch, *command)
     assert done.returncode == 0, done.stderr
     assert json.loads(one.read_text()) == json.loads(two.read_text())
     assert done.stdout.count('wrote') == 1 and len(json.loads(one.read_text())['paths']) == 3

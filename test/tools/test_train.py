@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +13,7 @@ import pytest
 import torch
 from annotated_images import write_coco
 from made_up_detector import TINY
+from python_run import run_python
 from safetensors import safe_open
 from safetensors.torch import load_file
 
@@ -85,21 +84,15 @@ def steps_of(folder):
 
 @pytest.mark.slow
 def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
-    killed = subprocess.run(
-        [
-            sys.executable,
-            '-c',
-            'import os, sys\nfrom deadline_perception.extras.training import trainer\n'
-            'from deadline_perception.tools import train\ntrain._SAVE_EVERY_S = 0.0\n'
-            'save = trainer.Trainer.save\n'
-            'def save_and_die(self, file):\n    save(self, file)\n    os._exit(9)\n'
-            'trainer.Trainer.save = save_and_die\n'
-            'from deadline_perception.tools.command_line import main\nmain(sys.argv[1:])',
-            *words(3),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=200,
+    killed = run_python(
+        '-c',
+        'import os, sys\nfrom deadline_perception.extras.training import trainer\n'
+        'from deadline_perception.tools import train\ntrain._SAVE_EVERY_S = 0.0\n'
+        'save = trainer.Trainer.save\n'
+        'def save_and_die(self, file):\n    save(self, file)\n    os._exit(9)\n'
+        'trainer.Trainer.save = save_and_die\n'
+        'from deadline_perception.tools.command_line import main\nmain(sys.argv[1:])',
+        *words(3),
     )
     assert killed.returncode == 9, killed.stderr
     assert (tmp_path / 'state.safetensors').is_file()
@@ -178,11 +171,10 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
     )
     (tmp_path / 'train_exactly.py').write_text(script)
     launch = '-m torch.distributed.run --standalone --nproc-per-node=2'.split()
-    two = subprocess.run(
-        [sys.executable, *launch, str(tmp_path / 'train_exactly.py'), *run('two')],
-        capture_output=True,
-        text=True,
-        timeout=200,
+    two = run_python(
+        *launch,
+        tmp_path / 'train_exactly.py',
+        *run('two'),
         env={**os.environ, 'OMP_NUM_THREADS': '1'},
     )
     assert two.returncode == 0, two.stderr

@@ -6,8 +6,6 @@ import ast
 import io
 import os
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
+from python_run import run_python
 
 from deadline_perception.core.images.coded_image import CodedImageError, decoded, stated_size
 from deadline_perception.core.opencv import MOST_PX
@@ -162,7 +161,5 @@ def test_opencv_is_imported_in_one_place_which_limits_it_first(repository):
         'try:\n    cv2.imdecode(wide, cv2.IMREAD_COLOR)\nexcept cv2.error:\n    print("refused")'
     )
     environment = {k: v for k, v in os.environ.items() if k != 'OPENCV_IO_MAX_IMAGE_PIXELS'}
-    said = subprocess.run(
-        [sys.executable, '-c', refused], env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    said = run_python('-c', refused, env=environment, check=True).stdout
     assert said == 'refused\n'

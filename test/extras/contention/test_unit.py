@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from python_run import run_python
 
 from deadline_perception.extras.contention.load import ContentionLoad
 from deadline_perception.extras.contention.unit import make_work
@@ -28,13 +27,7 @@ def test_an_unknown_kind_is_refused():
         ValueError, match="kind of a contention unit is 'disk', expected one of core, memory, gpu"
     ):
         make_work('disk')
-    run = subprocess.run(
-        [sys.executable, '-m', 'deadline_perception.extras.contention.unit', 'disk'],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = run_python('-m', 'deadline_perception.extras.contention.unit', 'disk')
     assert run.returncode == 1 and len(run.stderr.splitlines()) == 1 and run.stdout == ''
 
 

@@ -1,13 +1,12 @@
 import json
 import random
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from python_run import run_python
 from safetensors.torch import save_file
 
 from deadline_perception.core.device import DeviceNotFound, read_device_facts
@@ -217,12 +216,7 @@ def test_a_file_does_not_decide_how_much_memory_is_taken(tmp_path):
         'for file in sys.argv[1:]:\n    try:\n        load_detector(file)\n        print("loaded")\n'
         '    except CheckpointError as error:\n        print(error)\n'
     )
-    run = subprocess.run(
-        [sys.executable, '-c', program, *(str(file) for file, _ in files)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    run = run_python('-c', program, *(str(file) for file, _ in files))
     answers = run.stdout.splitlines()
     assert len(answers) == len(files), run.stderr
     for answer, (file, reason) in zip(answers, files):

@@ -1,9 +1,7 @@
-import subprocess
-import sys
-
 import pytest
 import torch
 import torchvision
+from python_run import run_python
 
 from deadline_perception.networks.multi_path.suppression import nms
 
@@ -24,11 +22,5 @@ def test_loading_a_detector_leaves_pytorchs_compiler_out(repository):
         'load_detector(sys.argv[1])\n'
         'print([name for name in ("torchvision", "torch._dynamo", "sympy", "triton") if name in sys.modules])\n'
     )
-    told = subprocess.run(
-        [sys.executable, '-c', program, repository / 'models' / 'street.safetensors'],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=100,
-    )
+    told = run_python('-c', program, repository / 'models' / 'street.safetensors', check=True)
     assert told.stdout == '[]\n'
