@@ -23,11 +23,11 @@ import pytest
 
 # fixtures of several folders
 pytest_plugins = (
-    'adopted_models',
+    'measurable_network',
+    'adopted_models',  # imports the one before
     'made_up_decisions',
     'made_up_detector',
     'made_up_matrices',
-    'measurable_network',
     'prepared_network',
 )
 

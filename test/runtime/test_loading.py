@@ -172,27 +172,42 @@ def test_a_process_without_its_settings_is_not_sent_to_measure_what_it_has(tmp_p
     assert "wait policy is 'passive' in the profile and 'active' here" in told
 
 
-def test_unmeasured_times_are_scaled_from_another_device_kept_and_told(tmp_path, monkeypatch):
+def measured(network, images, **options):
+    return measure_profile(
+        network,
+        images,
+        **{'repeats': 1, 'whole_paths': 2, 'path_repeats': 1, 'time_limit_s': 0.1, **options},
+    )
+
+
+@pytest.fixture(scope='module')
+def tiny():
+    """A network, and its times as measured on another, idle board."""
     from made_up_detector import TINY
 
     from deadline_perception.networks.multi_path.checkpoint import build_detector
 
+    network = build_detector(TINY, ('vehicle',))
+    there = measured(network, [np.zeros((96, 160, 3), np.uint8)], time_limit_s=1.0)
+    elsewhere = replace(there.facts, name='Another board')
+    return network, replace(there, facts=elsewhere, load_before=0.0)
+
+
+@pytest.fixture
+def shipped(tiny, tmp_path, monkeypatch):
+    """What `load_profile` is asked for a network whose times come with the package, of another board."""
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    network, facts = build_detector(TINY, ('vehicle',)), read_device_facts()
-    there = measure_profile(
-        network,
-        [np.zeros((96, 160, 3), np.uint8)],
-        repeats=1,
-        whole_paths=2,
-        path_repeats=1,
-        time_limit_s=1.0,
-    )
     (tmp_path / 'models' / 'profiles').mkdir(parents=True)
-    replace(there, facts=replace(facts, name='Another board')).save(
-        tmp_path / 'models' / 'profiles' / 'tiny-any.json'
-    )
+    tiny[1].save(tmp_path / 'models' / 'profiles' / 'tiny-any.json')
+    models, weights = tmp_path / 'models', Path('w.safetensors')
+    return NetworkOptions('tiny'), tiny[0], read_device_facts(), weights, models
+
+
+def test_unmeasured_times_are_scaled_from_another_device_kept_and_told(
+    shipped, tmp_path, monkeypatch
+):
     monkeypatch.setattr('os.getloadavg', lambda: (0.0, 0.0, 0.0))
-    given = NetworkOptions('tiny'), network, facts, Path('w.safetensors'), tmp_path / 'models'
+    given, (_, network, facts, *_) = shipped, shipped
     profile, told, unkept = load_profile(*given)
     assert profile.scaled_from.startswith('Another board')
     assert profile.facts == facts
@@ -202,7 +217,8 @@ def test_unmeasured_times_are_scaled_from_another_device_kept_and_told(tmp_path,
     assert not (tmp_path / 'cache').exists()  # not before all else has loaded
     unkept()
     assert load_profile(*given) == (profile, told, None)
-    network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
+    faster = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
+    monkeypatch.setattr(network, 'engine', faster)
     (kept,) = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
     other, _, unkept = load_profile(*given)  # scaled anew for another engine
     assert other.engine == 'faster 2.0' and LatencyProfile.load(kept) == profile
@@ -210,30 +226,17 @@ def test_unmeasured_times_are_scaled_from_another_device_kept_and_told(tmp_path,
     assert LatencyProfile.load(kept) == other
 
 
-def test_times_scaled_beside_other_programs_are_scaled_anew_later(tmp_path, monkeypatch):
-    from made_up_detector import TINY
-
-    from deadline_perception.networks.multi_path.checkpoint import build_detector
-
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    network, facts = build_detector(TINY, ('vehicle',)), read_device_facts()
-    shipped = tmp_path / 'models' / 'profiles'
-    shipped.mkdir(parents=True)
-    there = measure_profile(
-        network, [np.zeros((96, 160, 3), np.uint8)], repeats=1, whole_paths=2, path_repeats=1
-    )
-    idle = replace(there, facts=replace(facts, name='Another board'), load_before=0.0)
-    idle.save(shipped / 'tiny-any.json')
-    given = NetworkOptions('tiny'), network, facts, Path('w.safetensors'), tmp_path / 'models'
-    monkeypatch.setattr('os.getloadavg', lambda: (20.0 * facts.cores,) * 3)
-    busy, _, keep = load_profile(*given)
-    assert busy.was_disturbed and busy.load_before == 20.0 * facts.cores
+def test_times_scaled_beside_other_programs_are_scaled_anew_later(shipped, monkeypatch):
+    load = 20.0 * read_device_facts().cores
+    monkeypatch.setattr('os.getloadavg', lambda: (load,) * 3)
+    busy, _, keep = load_profile(*shipped)
+    assert busy.was_disturbed and busy.load_before == load
     keep()
     monkeypatch.setattr('os.getloadavg', lambda: (0.0, 0.0, 0.0))
-    calm, _, keep = load_profile(*given)
+    calm, _, keep = load_profile(*shipped)
     assert calm != busy and not calm.was_disturbed
     keep()
-    assert load_profile(*given)[0] == calm and load_profile(*given)[2] is None
+    assert load_profile(*shipped)[0] == calm and load_profile(*shipped)[2] is None
 
 
 def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):
@@ -352,14 +355,7 @@ def test_what_is_no_calibration_file_stays_and_is_told(tmp_path, content, kept, 
 @pytest.mark.slow
 def test_prepared_segments_are_used_and_damaged_ones_told(prepared, tmp_path):
     network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
-    measure_profile(
-        network,
-        list(prepared.images[:2]),
-        repeats=1,
-        whole_paths=2,
-        path_repeats=1,
-        time_limit_s=0.1,
-    ).save(tmp_path / 'profile.json')
+    measured(network, list(prepared.images[:2])).save(tmp_path / 'profile.json')
     options = NetworkOptions(str(prepared.weights), profile=str(tmp_path / 'profile.json'))
     loaded = load_task(options, tmp_path)
     assert loaded.task.network.engine.identity.startswith('openvino')
@@ -437,25 +433,10 @@ def test_warming_up_runs_what_was_compiled_and_no_path_for_other_segments():
 def test_what_was_not_prepared_or_measured_is_not_planned(prepared, tmp_path):
     network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
     space, facts = network.path_space, read_device_facts('cpu')
-    whole = measure_profile(
-        network,
-        list(prepared.images[:2]),
-        repeats=1,
-        whole_paths=2,
-        path_repeats=1,
-        time_limit_s=0.1,
-    )
+    whole = measured(network, list(prepared.images[:2]))
     whole.save(tmp_path / 'whole.json')
     few = [path for path in space if path['proposals'] == 5]
-    part = measure_profile(
-        network,
-        list(prepared.images[:2]),
-        repeats=1,
-        whole_paths=2,
-        path_repeats=1,
-        time_limit_s=0.1,
-        among=few,
-    )
+    part = measured(network, list(prepared.images[:2]), among=few)
     assert set(part.paths) == set(map(str, few)) and part.segments.keys() < whole.segments.keys()
     replace(part, segments=scaled_segments(whole.segments, part.segments)).save(
         tmp_path / 'part.json'
