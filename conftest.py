@@ -21,12 +21,12 @@ from typing import IO
 import hypothesis
 import pytest
 
-# fixtures of several folders
+# fixtures of several folders, in the order of their imports
 pytest_plugins = (
-    'measurable_network',
-    'adopted_models',  # imports the one before
-    'made_up_decisions',
     'made_up_detector',
+    'measurable_network',
+    'adopted_models',
+    'made_up_decisions',
     'made_up_matrices',
     'prepared_network',
 )
