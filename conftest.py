@@ -107,12 +107,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: turns.get(item.path, 1.0))
 
 
-def pytest_runtest_setup() -> None:
+def pytest_collection_finish() -> None:
     """Leaves thousands of tests and all modules out of each search for garbage, which took half a second: a detector
     that loads searches, and so do many tests."""
-    if not gc.get_freeze_count():  # the first test, or one before has undone it
-        gc.collect()
-        gc.freeze()
+    gc.collect()
+    gc.freeze()
 
 
 def dead_segments(folder: Path) -> list[Path]:

@@ -46,6 +46,7 @@ def test_garbage_is_collected_between_frames_alone_while_asked_to(executor):
     assert gc.isenabled()
     executor.start(ThreadPriority('off'), lambda error: None)
     assert gc.isenabled()
+    gc.freeze()  # as conftest.py has left it
 
 
 def test_a_stopped_executor_opens_no_pipeline(executor):
