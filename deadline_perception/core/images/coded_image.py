@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -18,10 +19,13 @@ from deadline_perception.core.opencv import MOST_PX, cv2
 FORMATS = 'JPEG, PNG, BMP or WebP'
 IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp', '.webp')
 JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
-_PNG_START, _PNG_END, _MOST_CHUNKS = b'\x89PNG\r\n\x1a\n', b'IEND', 2**16
+_PNG_START, _PNG_PIXELS, _PNG_END, _MOST_CHUNKS = b'\x89PNG\r\n\x1a\n', b'IDAT', b'IEND', 2**16
+# What the pixels are made of; texts and profiles unfold, and turns are noted elsewhere.
+_PNG_USED = (b'IHDR', b'PLTE', b'tRNS', _PNG_PIXELS, _PNG_END)
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _EXIF_SEGMENT, _ORIENTATION_TAG, _QUARTER_TURNS = 0xE1, 0x0112, range(5, 9)
+_SMALL, _BLOCK = 2**20, 2**16  # bytes of a PNG's pixels: that may unfold as they like, that are looked at in one go
 _USUAL_SCANS = 12  # of a progressive JPEG, as encoders make; each takes the time of the whole image
 _MOST_SCANS = 100  # of a small one, in which they take no longer than the usual ones of the largest
 _MOST_STRAY_BYTES = 2**16  # between the segments of a JPEG
@@ -50,7 +54,7 @@ def decoded(content: bytes, flags: int = cv2.IMREAD_COLOR) -> np.ndarray:
     if content.startswith(JPEG_START):
         _check_scans(content, width * height)
     elif content.startswith(_PNG_START):
-        _check_chunks(content)
+        content = _used_chunks(content, width * height)
     try:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
     except cv2.error as error:
@@ -169,18 +173,40 @@ def _check_scans(jpeg: bytes, pixels: int) -> None:
         raise CodedImageError(f'has {scans} scans, expected at most {most} of {pixels} px')
 
 
-def _check_chunks(png: bytes) -> None:
-    """OpenCV takes the memory that a chunk asks for before it reads it (PNG, third edition, section 5.3)."""
-    at = len(_PNG_START)
+def _used_chunks(png: bytes, pixels: int) -> bytes:
+    """The image without what OpenCV takes memory for, as much as a chunk asks for (PNG, third edition, section 5.3)."""
+    at, used, coded = len(_PNG_START), [_PNG_START], []
     for _ in range(_MOST_CHUNKS):
         if at + 8 > len(png):
-            return
+            break
         length, kind = struct.unpack_from('>I4s', png, at)
         if at + 8 + length > len(png):
             raise CodedImageError(
                 f'is cut off: a PNG chunk of {length} bytes has {len(png) - at - 8}'
             )
+        if kind in _PNG_USED:
+            used.append(png[at : at + 12 + length])
+        if kind == _PNG_PIXELS:
+            coded.append(png[at + 8 : at + 8 + length])
         if kind == _PNG_END:
-            return
+            break
         at += 12 + length
-    raise CodedImageError(f'has more than {_MOST_CHUNKS} PNG chunks')
+    else:
+        raise CodedImageError(f'has more than {_MOST_CHUNKS} PNG chunks')
+    _check_unfolded(b''.join(coded), 16 * pixels + _SMALL)
+    return b''.join(used)
+
+
+def _check_unfolded(coded: bytes, most: int) -> None:
+    """libpng unfolds what stands behind the last pixel too; a byte becomes up to a thousand."""
+    unfold, left = zlib.decompressobj(), most
+    for at in range(0, len(coded) if len(coded) > _SMALL else 0, _BLOCK):
+        block = coded[at : at + _BLOCK]
+        while block and left >= 0:
+            try:
+                left -= len(unfold.decompress(block, _SMALL))
+            except zlib.error:  # which libpng tells
+                return
+            block = unfold.unconsumed_tail
+    if left < 0:
+        raise CodedImageError(f'has more than the {most} bytes that its pixels may have')

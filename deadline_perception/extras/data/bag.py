@@ -295,9 +295,10 @@ def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool
         ]
         stamped = images_stamped and _has_stamps([row[:2] for row in found])
         clock = 0 if stamped else 1
-        rows = _later_ones([row for row in found if np.isfinite(row[2])], clock)
+        in_s = [(row[clock] / 1e9, row[2]) for row in found if np.isfinite(row[2])]
+        rows = _later_ones(in_s, 0)  # in s, of which some ns apart may be the same
         if rows:
-            return SpeedTrace(*zip(*((row[clock] / 1e9, row[2]) for row in rows))), stamped
+            return SpeedTrace(*zip(*rows)), stamped
     return None, False
 
 

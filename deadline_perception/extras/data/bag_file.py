@@ -223,8 +223,11 @@ class BagFile:
             for connection, time_ns, raw in (
                 self._reader.messages(wanted, start_ns, stop_ns) if wanted else ()
             ):
-                if not isinstance(time_ns, int):  # a database may have anything there
-                    raise ValueError(f'time {printable(time_ns, 60)}, expected a whole number')
+                if not (isinstance(time_ns, int) and isinstance(raw, bytes)):
+                    raise ValueError(  # a database may have anything there
+                        f'time {printable(time_ns, 60)} and a message of {type(raw).__name__}, '
+                        f'expected a whole number and bytes'
+                    )
                 count += 1
                 bytes_left -= len(raw)
                 if bytes_left < 0:

@@ -19,6 +19,8 @@ import apsw
 from rosbags.highlevel import anyreader
 from rosbags.interfaces import (
     Connection,
+    MessageDefinition,
+    MessageDefinitionFormat,
     Qos,
     QosDurability,
     QosHistory,
@@ -27,6 +29,7 @@ from rosbags.interfaces import (
     QosTime,
 )
 from rosbags.rosbag2 import metadata, reader, storage_mcap, storage_sqlite3
+from rosbags.typesys import TypesysError
 
 from deadline_perception.core.errors import printable
 from deadline_perception.core.untrusted_file import MIB
@@ -38,6 +41,9 @@ MOST_TOPICS = 10_000
 _MOST_OVERLAPPING_BYTES = 2**29  # of chunks that are open at once, because their times overlap
 _MOST_DEFINITION_BYTES = 2**16  # of one message's type
 _MOST_DEFINITIONS_BYTES = 4 * MIB  # of all that differ
+_ENCODINGS = ('ros2msg', 'ros2idl', 'omgidl', '')  # of message definitions, that rosbags knows
+_UNDEFINED = MessageDefinition(MessageDefinitionFormat.NONE, '')
+_BETWEEN_PARTS = '=' * 80 + '\n'  # of a definition in IDL
 _STEPS_AT_ONCE = 100_000
 _LATCHED = re.compile(r'\bdurability["\']?\s*:\s*["\']?(?:1\b|transient_local\b)', re.IGNORECASE)
 # Bytes of the files that are being opened, before they are decompressed.
@@ -94,6 +100,10 @@ def limit_rosbags() -> None:
     reader.YAML = lambda typ: SimpleNamespace(load=parse_metadata)
     for module in (metadata, reader, storage_mcap, storage_sqlite3):
         module.parse_qos = latched_alone
+    defined = storage_mcap.get_msgdef
+    storage_mcap.get_msgdef = lambda schema: (
+        defined(schema if schema is None or schema.encoding in _ENCODINGS else None)
+    )
     for name in ('get_types_from_msg', 'get_types_from_idl'):
         setattr(anyreader, name, _limited_parser(getattr(anyreader, name)))
     reader.Reader.STORAGE_PLUGINS['.mcap'] = LimitedMcapReader
@@ -150,7 +160,7 @@ class LimitedMcapReader(storage_mcap.McapReader):
 
     def _open(self) -> None:
         super()._open()
-        _check_topics(self.connections)
+        self.connections = _checked(self.connections)
         _check_chunks(self.chunks, self._file_bytes)
         for chunk in self.chunks:
             if not chunk.message_index_offsets:  # any channel may be there
@@ -195,7 +205,7 @@ class LimitedSqliteReader(storage_sqlite3.Sqlite3Reader):
             super().open()
         finally:
             apsw.connection_hooks.remove(self._limit)
-        _check_topics(self.connections)
+        self.connections = _checked(self.connections)
 
     def messages(
         self, connections: Collection[Connection], start: int | None = None, stop: int | None = None
@@ -220,7 +230,8 @@ def step_counter(file_bytes: int, steps_at_once: int = _STEPS_AT_ONCE) -> Callab
     return count
 
 
-def _check_topics(connections: list[Connection]) -> None:
+def _checked(connections: list[Connection]) -> list[Connection]:
+    """The topics, without definitions that cannot be parsed, which others of the bag do without."""
     if len(connections) > MOST_TOPICS:
         raise ValueError(f'{len(connections)} topics, expected at most {MOST_TOPICS}')
     for name in (text for one in connections for text in (one.topic, one.msgtype)):
@@ -231,6 +242,21 @@ def _check_topics(connections: list[Connection]) -> None:
         raise ValueError(
             f'message definitions of {size} characters, expected at most {_MOST_DEFINITIONS_BYTES}'
         )
+    return [one if _is_parsed(one) else one._replace(msgdef=_UNDEFINED) for one in connections]
+
+
+def _is_parsed(connection: Connection) -> bool:
+    form, text = connection.msgdef
+    is_in_parts = text.startswith(f'{_BETWEEN_PARTS}IDL: ')
+    parts = text.split(_BETWEEN_PARTS)[1:] if is_in_parts else [text]
+    try:
+        if form is MessageDefinitionFormat.MSG:
+            anyreader.get_types_from_msg(text, connection.msgtype)
+        for part in parts if form is MessageDefinitionFormat.IDL else ():
+            anyreader.get_types_from_idl(part.partition('\n')[2] if is_in_parts else part)
+    except TypesysError:
+        return False
+    return True
 
 
 def _check_chunks(chunks: list[storage_mcap.ChunkInfo], file_bytes: int) -> None:

@@ -21,6 +21,8 @@ _COMPARED = (
     60  # frames that have to be decoded at the times of the packets before these are believed
 )
 _EARLIER_MS = (500.0, 5000.0)  # than the frame that is sought: key frames lie before it
+_BGR_24 = int.from_bytes(b'BGR\x18', 'little')  # as OpenCV names a decoder's format
+_UPSIDE_DOWN = b'BottomUp\0'  # what FFmpeg notes of rows that are stored so
 
 
 class VideoFrames:
@@ -35,6 +37,7 @@ class VideoFrames:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = threading.Lock()
+        self._rows: slice | None = None
         self._reopen()
         if not self._capture.isOpened():
             raise ValueError(f'{file} cannot be opened, expected a video that OpenCV decodes')
@@ -46,6 +49,8 @@ class VideoFrames:
             raise ValueError(
                 f'{file} is {width:.0f} x {height:.0f} px, expected at most {MOST_PX} px'
             )
+        self._shape = int(height), int(width), 3
+        self._rows = self._stored_rows()
         self._known_ms: list[float] = []  # of each frame by number, where these rise
         listed_ms = self._packet_times_ms()
         times_ms = listed_ms if self._are_decoded(listed_ms) else self._decoded_times_ms()
@@ -72,9 +77,29 @@ class VideoFrames:
 
     def _packet_times_ms(self) -> list[float]:
         """Times of what the container lists, without decoding it; sorted, for packets come as they are decoded."""
+        return sorted(self._times_of(self._packets()))
+
+    def _packets(self) -> cv2.VideoCapture:
         capture = cv2.VideoCapture(str(self._file))
         capture.set(cv2.CAP_PROP_FORMAT, -1)
-        return sorted(self._times_of(capture))
+        return capture
+
+    def _stored_rows(self) -> slice | None:
+        """The order of rows of 24-bit pixels that are stored as they are; None of all others.
+
+        OpenCV writes beyond its memory where these lie upside down, as in most uncompressed AVI files.
+        """
+        facts = [
+            self._capture.get(fact)
+            for fact in (cv2.CAP_PROP_FOURCC, cv2.CAP_PROP_CODEC_PIXEL_FORMAT)
+        ]
+        packets = self._packets()
+        if facts != [0.0, float(_BGR_24)] or not packets.grab():
+            return None
+        place = int(packets.get(cv2.CAP_PROP_CODEC_EXTRADATA_INDEX))
+        _, noted = packets.retrieve(flag=place)
+        is_upside_down = noted is not None and noted.tobytes().endswith(_UPSIDE_DOWN)
+        return slice(None, None, -1 if is_upside_down else 1)
 
     def _decoded_times_ms(self) -> list[float]:
         """Times of the frames that can be decoded: containers may list more."""
@@ -84,6 +109,8 @@ class VideoFrames:
     def _times_of(self, capture: cv2.VideoCapture) -> list[float]:
         times_ms = []
         while capture.grab():
+            if self._rows is not None and self._pixels(capture) is None:  # cut off
+                continue
             times_ms.append(float(capture.get(cv2.CAP_PROP_POS_MSEC)))
             if len(times_ms) > _MOST_FRAMES:
                 raise ValueError(f'{self._file} lists more than {_MOST_FRAMES} frames')
@@ -102,7 +129,7 @@ class VideoFrames:
         return self._at == last
 
     def _reopen(self) -> None:
-        self._capture = cv2.VideoCapture(str(self._file))
+        self._capture = cv2.VideoCapture(str(self._file)) if self._rows is None else self._packets()
         self._at = -1  # number of the frame that was grabbed last
 
     def _grab(self) -> bool:
@@ -139,12 +166,25 @@ class VideoFrames:
         with self._lock:
             number = self._numbers[index]
             self._go_to(number)
-            is_decoded, image = self._capture.retrieve() if self._at == number else (False, None)
-            if not is_decoded:
+            image = self._pixels(self._capture) if self._at == number else None
+            if image is None:
                 raise ValueError(
                     f'frame {index} of {self._file} cannot be decoded, {len(self.times_ms)} were counted'
                 )
         return image
+
+    def _pixels(self, capture: cv2.VideoCapture) -> np.ndarray | None:
+        """The image that was grabbed last; None where it cannot be decoded."""
+        is_decoded, image = capture.retrieve()
+        if not is_decoded or self._rows is None:
+            return image if is_decoded else None
+        height, width, depth = self._shape
+        used = width * depth
+        for row_bytes in (-(-used // 4) * 4, used):  # rows are filled up in AVI
+            if image.size >= height * row_bytes:
+                rows = image.ravel()[: height * row_bytes].reshape(height, row_bytes)
+                return np.ascontiguousarray(rows[self._rows, :used]).reshape(self._shape)
+        return None
 
 
 def _rise(times_ms: list[float]) -> bool:
