@@ -34,6 +34,7 @@ from rosbags.typesys import TypesysError
 from deadline_perception.core.errors import printable
 from deadline_perception.core.untrusted_file import MIB
 from deadline_perception.extras.data.bag_compression import MOST_CHUNK_BYTES, decompressed
+from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.extras.plain_yaml import parse_yaml
 
 MOST_METADATA_BYTES = 2**18  # of metadata.yaml
@@ -41,6 +42,7 @@ MOST_TOPICS = 10_000
 _MOST_OVERLAPPING_BYTES = 2**29  # of chunks that are open at once, because their times overlap
 _MOST_DEFINITION_BYTES = 2**16  # of one message's type
 _MOST_DEFINITIONS_BYTES = 4 * MIB  # of all that differ
+_MOST_PARSED_BYTES = MIB  # of those; some seconds and hundreds of MB
 _ENCODINGS = ('ros2msg', 'ros2idl', 'omgidl', '')  # of message definitions, that rosbags knows
 _UNDEFINED = MessageDefinition(MessageDefinitionFormat.NONE, '')
 _BETWEEN_PARTS = '=' * 80 + '\n'  # of a definition in IDL
@@ -48,6 +50,8 @@ _STEPS_AT_ONCE = 100_000
 _LATCHED = re.compile(r'\bdurability["\']?\s*:\s*["\']?(?:1\b|transient_local\b)', re.IGNORECASE)
 # Bytes of the files that are being opened, before they are decompressed.
 _opened_bytes: ContextVar[int] = ContextVar('opened_bytes', default=2**40)
+# Whether each definition of the bag that is being opened is one, as far as they are parsed.
+_parsed: ContextVar[dict[MessageDefinition, bool]] = ContextVar('parsed')
 # What is left of `most_records` to the one who goes through a bag now.
 _records_left: ContextVar[list[int]] = ContextVar('records_left')
 
@@ -81,11 +85,12 @@ def limited_records(left: list[int]) -> Iterator[None]:
 def limited_rosbags(file_bytes: int) -> Iterator[None]:
     """Opens bags within the budget that files of so many bytes have."""
     limit_rosbags()
-    token = _opened_bytes.set(file_bytes)
+    token, definitions = _opened_bytes.set(file_bytes), _parsed.set({})
     try:
         yield
     finally:
         _opened_bytes.reset(token)
+        _parsed.reset(definitions)
 
 
 @lru_cache(maxsize=1)
@@ -231,7 +236,8 @@ def step_counter(file_bytes: int, steps_at_once: int = _STEPS_AT_ONCE) -> Callab
 
 
 def _checked(connections: list[Connection]) -> list[Connection]:
-    """The topics, without definitions that cannot be parsed, which others of the bag do without."""
+    """The topics, without definitions that cannot be parsed or go beyond the limit, those of known types last: other
+    topics of the bag do without."""
     if len(connections) > MOST_TOPICS:
         raise ValueError(f'{len(connections)} topics, expected at most {MOST_TOPICS}')
     for name in (text for one in connections for text in (one.topic, one.msgtype)):
@@ -242,7 +248,13 @@ def _checked(connections: list[Connection]) -> list[Connection]:
         raise ValueError(
             f'message definitions of {size} characters, expected at most {_MOST_DEFINITIONS_BYTES}'
         )
-    return [one if _is_parsed(one) else one._replace(msgdef=_UNDEFINED) for one in connections]
+    parsed, known = _parsed.get({}), message_types().fielddefs
+    left = _MOST_PARSED_BYTES - sum(len(definition.data) for definition in parsed)
+    for one in sorted(connections, key=lambda one: one.msgtype not in known):
+        if one.msgdef not in parsed:
+            left -= len(one.msgdef.data)
+            parsed[one.msgdef] = left >= 0 and _is_parsed(one)
+    return [one if parsed[one.msgdef] else one._replace(msgdef=_UNDEFINED) for one in connections]
 
 
 def _is_parsed(connection: Connection) -> bool:
@@ -331,7 +343,7 @@ def _decompressed_message(data: bytes) -> bytes:
 
 def _limited_parser(parse: Callable) -> Callable:
     """A parser of message definitions that remembers the last ones, which every topic of a type repeats."""
-    parse = lru_cache(maxsize=256)(parse)
+    parse = lru_cache(maxsize=MOST_TOPICS)(parse)
 
     def limited(text: str, *name: str) -> dict:
         if len(text) > _MOST_DEFINITION_BYTES:

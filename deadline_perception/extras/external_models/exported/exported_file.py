@@ -18,7 +18,11 @@ from deadline_perception.core.errors import printable
 from deadline_perception.core.untrusted_file import FileRefused, check_kind
 from deadline_perception.engines.openvino_library import load_openvino, openvino_core
 from deadline_perception.extras.external_models.exported.head import Output
-from deadline_perception.extras.external_models.exported.memory import bodies, check_memory
+from deadline_perception.extras.external_models.exported.memory import (
+    bodies,
+    check_lengths,
+    check_memory,
+)
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.pixels import MOST_SIDE_PX
 from deadline_perception.extras.external_models.exported.stated_facts import (
@@ -126,6 +130,7 @@ def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list
             f'{file} cannot take images of {size[0]} x {size[1]} px: {openvino_message(error)}'
         ) from error
     check_memory(model, file)
+    check_lengths(model, file)
     return _outputs(model)
 
 

@@ -9,6 +9,28 @@ from deadline_perception.extras.external_models.exported.model_error import Mode
 
 MOST_BYTES = 4 * 2**30  # of the values that are needed at once
 _GB = 1e9
+# Inputs by which a layer becomes as long as their values say.
+_LENGTHS = {
+    'Broadcast': (1,),
+    'Eye': (0, 1),
+    'Interpolate': (1, 2),
+    'OneHot': (1,),
+    'Pad': (1, 2),
+    'RandomUniform': (0,),
+    'Range': (0, 1, 2),
+    'Tile': (1,),
+}
+_STATED = ('Constant', 'ShapeOf')
+# Of the pixels, but no larger than a layer is long: places, numbers of boxes, truth values.
+_COUNTED = (
+    *('NonZero', 'NonMaxSuppression', 'MatrixNms', 'MulticlassNms', 'NonMaxSuppressionIEInternal'),
+    *('Equal', 'NotEqual', 'Greater', 'GreaterEqual', 'Less', 'LessEqual'),
+)
+_KEPT = (  # no layer of these makes values larger, but by how many it sums up
+    *('Convert', 'Reshape', 'Squeeze', 'Unsqueeze', 'Concat', 'Gather', 'Slice', 'StridedSlice'),
+    *('Split', 'VariadicSplit', 'Minimum', 'Maximum', 'ReduceSum', 'ReduceMax', 'ReduceMin'),
+    *('LogicalAnd', 'LogicalOr', 'LogicalNot', 'Select', 'Transpose'),
+)
 
 
 def check_memory(model, file: Path) -> None:
@@ -26,6 +48,44 @@ def check_memory(model, file: Path) -> None:
         raise ModelError(
             f'layers of {file} take {taken / _GB:.1f} GB at once, expected at most {MOST_BYTES / _GB:.1f} GB'
         )
+
+
+def check_lengths(model, file: Path) -> None:
+    """Refuses layers that become as long as pixels say: few on a black image, as a warm-up has, and gigabytes on others.
+
+    Args:
+        model: of OpenVINO, whose inputs beside the image are constants. Bodies of loops and branches are not looked at.
+        file: for the error.
+
+    Raises:
+        ModelError: the length of a layer is computed from more than shapes, constants and counts.
+    """
+    known: dict[tuple[str, int, bool], bool] = {}
+    for op in model.get_ordered_ops():
+        kind = op.get_type_name()
+        for place in _LENGTHS.get(kind, ()):
+            if place < op.get_input_size() and not _is_bounded(op.input_value(place), True, known):
+                raise ModelError(
+                    f'{file} has a layer {kind} whose length is computed from the pixels, expected a stated length'
+                )
+
+
+def _is_bounded(value, counts: bool, known: dict[tuple[str, int, bool], bool]) -> bool:
+    """Whether a value follows from shapes and constants, or from counts where these are taken too."""
+    op = value.get_node()
+    kind = op.get_type_name()
+    if kind in _STATED or counts and (
+        kind in _COUNTED or kind == 'TopK' and value.get_index() == 1
+    ):
+        return True
+    key = *_key(value), counts
+    if key not in known:
+        known[key] = False  # of an input of the model, and of whatever comes back to itself
+        inputs = [one.get_source_output() for one in op.inputs()]
+        known[key] = bool(inputs) and all(
+            _is_bounded(one, counts and kind in _KEPT, known) for one in inputs
+        )
+    return known[key]
 
 
 def peak_bytes(model) -> int:
