@@ -25,7 +25,10 @@ _PNG_USED = (b'IHDR', b'PLTE', b'tRNS', _PNG_PIXELS, _PNG_END)
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _EXIF_SEGMENT, _ORIENTATION_TAG, _QUARTER_TURNS = 0xE1, 0x0112, range(5, 9)
-_SMALL, _BLOCK = 2**20, 2**16  # bytes of a PNG's pixels: that may unfold as they like, that are looked at in one go
+_SMALL, _BLOCK = (
+    2**20,
+    2**16,
+)  # bytes of a PNG's pixels: that may unfold as they like, that are looked at in one go
 _USUAL_SCANS = 12  # of a progressive JPEG, as encoders make; each takes the time of the whole image
 _MOST_SCANS = 100  # of a small one, in which they take no longer than the usual ones of the largest
 _MOST_STRAY_BYTES = 2**16  # between the segments of a JPEG

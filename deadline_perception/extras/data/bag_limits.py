@@ -106,8 +106,8 @@ def limit_rosbags() -> None:
     for module in (metadata, reader, storage_mcap, storage_sqlite3):
         module.parse_qos = latched_alone
     defined = storage_mcap.get_msgdef
-    storage_mcap.get_msgdef = lambda schema: (
-        defined(schema if schema is None or schema.encoding in _ENCODINGS else None)
+    storage_mcap.get_msgdef = lambda schema: defined(
+        schema if schema is None or schema.encoding in _ENCODINGS else None
     )
     for name in ('get_types_from_msg', 'get_types_from_idl'):
         setattr(anyreader, name, _limited_parser(getattr(anyreader, name)))

@@ -124,6 +124,63 @@ def test_chunks_of_a_png_take_no_more_memory_than_it_has(pieces, words):
         decoded(content[:33] + pieces + content[-24:])
 
 
+def png(*further, rows=(b'\0' + bytes(27)) * 8):
+    """9 x 8 px, with further chunks before its pixels."""
+    head = struct.pack('>IIBBBBB', 9, 8, 8, 2, 0, 0, 0)
+    parts = (
+        piece(b'IHDR', head),
+        *further,
+        piece(b'IDAT', zlib.compress(rows, 9)),
+        piece(b'IEND', b''),
+    )
+    return b'\x89PNG\r\n\x1a\n' + b''.join(parts)
+
+
+TEXT = zlib.compress(b'a' * 7_900_000, 9)
+TURNED = b'II*\0\x08\0\0\0\x01\0' + struct.pack('<HHII', 0x112, 3, 1, 6) + bytes(4)
+HUGE_FRAME = struct.pack('>IIIIIHHBB', 0, 30_000, 30_000, 0, 0, 1, 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    'further',
+    [
+        [piece(b'zTXt', b'x\0\0' + TEXT)] * 100,
+        [piece(b'iTXt', b'x\0\1\0\0\0' + TEXT)] * 100,
+        [piece(b'iCCP', b'x\0\0' + TEXT)],
+        [piece(b'eXIf', TURNED)],
+        [piece(b'acTL', struct.pack('>II', 2, 0)), piece(b'fcTL', HUGE_FRAME)],
+        [piece(b'pHYs', bytes(9)), piece(b'gAMA', struct.pack('>I', 20_000))],
+    ],
+    ids=['texts', 'texts of another kind', 'a profile', 'a turn', 'frames', 'of use'],
+)
+def test_of_a_png_only_what_makes_its_pixels_is_decoded(further):
+    code = (
+        'import resource, sys; from deadline_perception.core.images.coded_image import decoded;'
+        'most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;'
+        'content = sys.stdin.buffer.read(); before = most();'
+        'print(decoded(content).shape, most() - before)'
+    )
+    said = subprocess.run(
+        [sys.executable, '-c', code], input=png(*further), capture_output=True, check=True
+    ).stdout.decode()
+    assert said.startswith('(8, 9, 3) ')
+    assert int(said.split()[-1]) < 100_000  # kB
+
+
+def test_what_unfolds_behind_the_last_pixel_of_a_png_is_refused():
+    rows = (b'\0' + bytes(27)) * 8
+    assert decoded(png(rows=rows + bytes(10**6))).shape == (8, 9, 3)
+    with pytest.raises(CodedImageError, match='more than the 1049728 bytes that its pixels may'):
+        decoded(png(rows=rows + bytes(2**31)))
+
+
+def test_a_large_png_is_decoded_whatever_it_looks_like():
+    noise = np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)
+    content = coded('.png', noise)
+    assert len(content) > 2**20
+    assert (decoded(content) == noise).all()
+
+
 def test_bytes_between_segments_do_not_hide_the_size():
     """libjpeg skips them, so whoever looks at segments alone would not see the frame header."""
     (_, bomb), jpeg = next(bombs()), coded('.jpg')

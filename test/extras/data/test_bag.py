@@ -174,6 +174,18 @@ def test_images_are_told_by_the_clock_that_goes_on(tmp_path, stamps_ms, logged_m
     assert times_ms == [(stamps_ms if stamped else logged_ms)[shade // 10] for shade in shades]
 
 
+def test_speeds_that_are_nanoseconds_apart_are_one(tmp_path):
+    now_ns = 1_700_000_000 * 10**9
+    read = read_bag(
+        write_images(
+            tmp_path / 'bag',
+            [now_ns, now_ns + 10**8],
+            speeds=[(now_ns + 100 * number, 3.0 + number) for number in range(2)],
+        )
+    )
+    assert [frame.speed_mps for frame in read.frames] == [3.0, 3.0]
+
+
 def test_ground_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_path):
     read = read_bag(
         write_images(tmp_path / 'bag', [0, 0, 0], objects=[(7_000_000_000, 2), (7_200_000_000, 1)])

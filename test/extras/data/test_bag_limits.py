@@ -219,6 +219,40 @@ def test_a_long_message_definition_is_refused(tmp_path, definition):
         read(tmp_path / 'a.mcap')
 
 
+@pytest.mark.parametrize(
+    ('form', 'definition'),
+    [
+        ('protobuf', b'\x0a\x03abc'),
+        ('jsonschema', b'{}'),
+        ('ros2idl', b'broken {'),
+        ('ros2idl', b'=' * 80 + b'\nIDL: a_msgs/msg/B\nbroken {'),
+        ('ros2msg', b'no definition'),
+        ('ros2msg', b'int32 x\n' * 8000),
+    ],
+)
+def test_a_definition_that_is_of_no_use_costs_its_own_topic_alone(
+    tmp_path, form, definition, monkeypatch
+):
+    monkeypatch.setattr(bag_limits, '_MOST_PARSED_BYTES', 1000)
+    with (tmp_path / 'a.mcap').open('wb') as stream:
+        writer = McapWriter(stream)
+        writer.start('ros2')
+        for topic, kind, *schema in (
+            ('/other', 'a_msgs/msg/B', form, definition),
+            ('/word', STRING, 'ros2msg', b'string data'),
+        ):
+            channel = writer.register_channel(topic, 'cdr', writer.register_schema(kind, *schema))
+            writer.add_message(channel, 0, WORD, 0)
+        writer.finish()
+    with closing(BagFile(tmp_path / 'a.mcap')) as found:
+        assert [topic.name for topic in found.topics] == ['/other', '/word']
+        ((_, kind, _, raw),) = found.messages(['/word'])
+        assert found.parse(raw, kind).data == 'a'
+        ((_, kind, _, raw),) = found.messages(['/other'])
+        with pytest.raises(BagError, match='holds a damaged a_msgs/msg/B'):
+            found.parse(raw, kind)
+
+
 def test_too_many_topics_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(bag_limits, 'MOST_TOPICS', 3)
     with (tmp_path / 'a.mcap').open('wb') as stream:
@@ -332,8 +366,8 @@ def test_values_of_another_type_are_refused_in_a_line(tmp_path, change):
         database.execute('DROP TABLE before')
         database.execute(f'UPDATE {change} WHERE id = 1')
         database.commit()
-    with pytest.raises(BagError) as caught:
-        read(file)
+    with pytest.raises(BagError) as caught, closing(BagFile(file)) as found:
+        list(found.messages(['/word']))
     assert str(caught.value).isprintable()
 
 

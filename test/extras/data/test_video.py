@@ -1,4 +1,7 @@
 import json
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
@@ -58,6 +61,53 @@ def test_reads_the_highway_drive():
     late, early = sequence.frames[150].load_bgr(), sequence.frames[149].load_bgr()
     assert late.shape == (540, 960, 3)
     assert 0 < np.abs(late.astype(float) - early).mean() < 40
+
+
+def uncompressed_avi(file, images, upside_down, cut=0):
+    """24 bits a pixel, rows filled up to four bytes; by code, as OpenCV's writer makes no such file."""
+
+    def part(kind, content):
+        return kind + struct.pack('<I', len(content)) + content + bytes(len(content) % 2)
+
+    height, width = images[0].shape[:2]
+    filled = -(-3 * width // 4) * 4
+    rows = [
+        np.pad(image.reshape(height, -1), ((0, 0), (0, filled - 3 * width))) for image in images
+    ]
+    frames = [part(b'00db', (one[::-1] if upside_down else one).tobytes()) for one in rows]
+    main = struct.pack('<14I', 100_000, 0, 0, 0, len(images), 0, 1, 0, width, height, *[0] * 4)
+    facts = 0, 0, 0, 0, 1, 10, 0, len(images), 0, -1, 0, 0, 0, width, height
+    stream = b'vids' + bytes(4) + struct.pack('<IHHIIIIIIiIHHHH', *facts)
+    of_image = 40, width, height if upside_down else -height, 1, 24, *[0] * 6
+    listed = part(b'strh', stream) + part(b'strf', struct.pack('<IiiHHIIiiII', *of_image))
+    head = part(b'avih', main) + part(b'LIST', b'strl' + listed)
+    body = part(b'LIST', b'hdrl' + head) + part(b'LIST', b'movi' + b''.join(frames))
+    file.write_bytes(part(b'RIFF', b'AVI ' + body)[: -cut or None])
+    return file
+
+
+@pytest.mark.parametrize('upside_down', [True, False])
+@pytest.mark.parametrize('width', [64, 63])
+def test_uncompressed_frames_are_read_whichever_row_comes_first(tmp_path, upside_down, width):
+    # In a process of its own: OpenCV writes beyond its memory where rows lie upside down.
+    images = np.random.default_rng(0).integers(0, 256, (40, 48, width, 3), np.uint8)
+    file = uncompressed_avi(tmp_path / 'a.avi', images, upside_down)
+    code = (
+        'import sys, numpy as np; from deadline_perception.extras.data.video import read_video;'
+        'frames = read_video(sys.argv[1]).frames;'
+        'np.save(sys.argv[2], [frame.load_bgr() for frame in (*frames, frames[3], frames[38])])'
+    )
+    subprocess.run([sys.executable, '-c', code, file, tmp_path / 'read.npy'], check=True)
+    assert (np.load(tmp_path / 'read.npy') == images[[*range(40), 3, 38]]).all()
+
+
+def test_an_uncompressed_video_that_was_cut_lacks_its_last_frame(tmp_path):
+    images = np.zeros((5, 48, 64, 3), np.uint8)
+    file = uncompressed_avi(tmp_path / 'a.avi', images, upside_down=True, cut=5000)
+    assert len(read_video(file).frames) == 4
+    file = uncompressed_avi(tmp_path / 'b.avi', images[:1], upside_down=True, cut=5000)
+    with pytest.raises(ValueError, match='holds no frame that can be decoded'):
+        read_video(file)
 
 
 # --- variable rate ---

@@ -54,7 +54,7 @@ def check_lengths(model, file: Path) -> None:
     """Refuses layers that become as long as pixels say: few on a black image, as a warm-up has, and gigabytes on others.
 
     Args:
-        model: of OpenVINO, whose inputs beside the image are constants. Bodies of loops and branches are not looked at.
+        model: of OpenVINO, whose inputs beside the image are constants; what a body is given counts as pixels.
         file: for the error.
 
     Raises:
@@ -62,6 +62,8 @@ def check_lengths(model, file: Path) -> None:
     """
     known: dict[tuple[str, int, bool], bool] = {}
     for op in model.get_ordered_ops():
+        for body in bodies(op):
+            check_lengths(body, file)
         kind = op.get_type_name()
         for place in _LENGTHS.get(kind, ()):
             if place < op.get_input_size() and not _is_bounded(op.input_value(place), True, known):
@@ -74,8 +76,10 @@ def _is_bounded(value, counts: bool, known: dict[tuple[str, int, bool], bool]) -
     """Whether a value follows from shapes and constants, or from counts where these are taken too."""
     op = value.get_node()
     kind = op.get_type_name()
-    if kind in _STATED or counts and (
-        kind in _COUNTED or kind == 'TopK' and value.get_index() == 1
+    if (
+        kind in _STATED
+        or counts
+        and (kind in _COUNTED or kind == 'TopK' and value.get_index() == 1)
     ):
         return True
     key = *_key(value), counts

@@ -193,6 +193,54 @@ def test_layers_of_gigabytes_are_refused_before_they_are_allocated(tmp_path, bod
     read_exported(broadcast(tmp_path / 'fine.xml', 1_000_000, body=body))
 
 
+LENGTHS = {
+    'pixels': of_pixels,
+    'pixels in a branch': of_pixels,
+    'the shape': lambda image, ops: ops.gather(
+        ops.shape_of(image), ops.constant(np.int64(2)), ops.constant(np.int64(0))
+    ),
+    'a count': lambda image, ops: ops.reduce_sum(
+        ops.convert(ops.greater(image, ops.constant(np.float32(0.5))), 'i64'),
+        ops.constant(np.arange(4)),
+        keep_dims=False,
+    ),
+    'a count times a thousand': lambda image, ops: ops.multiply(
+        LENGTHS['a count'](image, ops), ops.constant(np.int64(1000))
+    ),
+}
+
+
+@pytest.mark.parametrize('of', LENGTHS)
+def test_a_layer_as_long_as_pixels_say_is_refused(tmp_path, of):
+    from openvino import Model, Type, save_model
+    from openvino import opset13 as ops
+
+    def spread(given):
+        length = ops.unsqueeze(LENGTHS[of](given, ops), ops.constant(np.int64([0])))
+        wide = ops.broadcast(ops.constant(np.float32(1)), length)
+        most = ops.reduce_sum(wide, ops.constant(np.int64([0])), keep_dims=False)
+        return ops.add(given, most)
+
+    image = ops.parameter([1, 3, 8, 8], Type.f32, name='images')
+    if 'branch' in of:
+        one, other = (ops.parameter([1, 3, 8, 8], Type.f32) for _ in range(2))
+        long, passed = ops.result(spread(one)), ops.result(ops.relu(other))
+        branch = ops.if_op(ops.constant(np.array(True)))
+        branch.set_then_body(Model([long], [one]))
+        branch.set_else_body(Model([passed], [other]))
+        branch.set_input(image.output(0), one, other)
+        found = branch.set_output(long, passed)
+    else:
+        found = spread(image)
+    save_model(Model([ops.result(found)], [image]), tmp_path / 'long.xml')
+    read = read_exported(tmp_path / 'long.xml')
+    if of in ('the shape', 'a count'):
+        with_size(read, (8, 8), tmp_path / 'long.xml')
+        return
+    with pytest.raises(ModelError, match='a layer Broadcast whose length is computed from the pix'):
+        with_size(read, (8, 8), tmp_path / 'long.xml')
+
+
 def test_the_size_of_an_open_input_counts(tmp_path):
     from openvino import Model, PartialShape, Type, save_model
     from openvino import opset13 as ops
