@@ -10,6 +10,7 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
 import numpy as np
@@ -25,10 +26,8 @@ _PNG_USED = (b'IHDR', b'PLTE', b'tRNS', _PNG_PIXELS, _PNG_END)
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _EXIF_SEGMENT, _ORIENTATION_TAG, _QUARTER_TURNS = 0xE1, 0x0112, range(5, 9)
-_SMALL, _BLOCK = (
-    2**20,
-    2**16,
-)  # bytes of a PNG's pixels: that may unfold as they like, that are looked at in one go
+# Bytes of the pixels of a PNG: that may unfold as they like, and that are looked at in one go.
+_SMALL, _PIECE = 2**20, 2**26
 _USUAL_SCANS = 12  # of a progressive JPEG, as encoders make; each takes the time of the whole image
 _MOST_SCANS = 100  # of a small one, in which they take no longer than the usual ones of the largest
 _MOST_STRAY_BYTES = 2**16  # between the segments of a JPEG
@@ -178,7 +177,7 @@ def _check_scans(jpeg: bytes, pixels: int) -> None:
 
 def _used_chunks(png: bytes, pixels: int) -> bytes:
     """The image without what OpenCV takes memory for, as much as a chunk asks for (PNG, third edition, section 5.3)."""
-    at, used, coded = len(_PNG_START), [_PNG_START], []
+    at, used = len(_PNG_START), [_PNG_START]
     for _ in range(_MOST_CHUNKS):
         if at + 8 > len(png):
             break
@@ -189,27 +188,18 @@ def _used_chunks(png: bytes, pixels: int) -> bytes:
             )
         if kind in _PNG_USED:
             used.append(png[at : at + 12 + length])
-        if kind == _PNG_PIXELS:
-            coded.append(png[at + 8 : at + 8 + length])
         if kind == _PNG_END:
             break
         at += 12 + length
     else:
         raise CodedImageError(f'has more than {_MOST_CHUNKS} PNG chunks')
-    _check_unfolded(b''.join(coded), 16 * pixels + _SMALL)
-    return b''.join(used)
-
-
-def _check_unfolded(coded: bytes, most: int) -> None:
-    """libpng unfolds what stands behind the last pixel too; a byte becomes up to a thousand."""
-    unfold, left = zlib.decompressobj(), most
-    for at in range(0, len(coded) if len(coded) > _SMALL else 0, _BLOCK):
-        block = coded[at : at + _BLOCK]
-        while block and left >= 0:
-            try:
-                left -= len(unfold.decompress(block, _SMALL))
-            except zlib.error:  # which libpng tells
-                return
-            block = unfold.unconsumed_tail
+    coded = b''.join(chunk[8:-4] for chunk in used if chunk[4:8] == _PNG_PIXELS)
+    unfold, left = zlib.decompressobj(), 16 * pixels + _SMALL
+    if len(coded) > _SMALL:  # libpng unfolds what stands behind the last pixel too
+        with suppress(zlib.error):  # which it tells
+            while coded and left >= 0:
+                left -= len(unfold.decompress(coded, _PIECE))
+                coded = unfold.unconsumed_tail
     if left < 0:
-        raise CodedImageError(f'has more than the {most} bytes that its pixels may have')
+        raise CodedImageError(f'has more bytes than its {pixels} pixels may have')
+    return b''.join(used)
