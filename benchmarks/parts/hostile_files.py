@@ -626,7 +626,7 @@ def _sqlite(place: Path) -> Iterator[tuple[str, bytes]]:
             )
 
 
-def _png(width: int, height: int) -> bytes:
+def _png(width: int, height: int, *, rows: int = 10_000_000, texts: int = 0) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
             struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
@@ -635,7 +635,8 @@ def _png(width: int, height: int) -> bytes:
     return (
         b'\x89PNG\r\n\x1a\n'
         + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
-        + chunk(b'IDAT', zlib.compress(bytes(10_000_000)))
+        + chunk(b'zTXt', b'a\0\0' + zlib.compress(b'a' * 7_900_000)) * texts
+        + chunk(b'IDAT', zlib.compress(bytes(rows)))
         + chunk(b'IEND', b'')
     )
 
@@ -644,6 +645,8 @@ def _images() -> Iterator[tuple[str, bytes]]:
     yield 'as it should be', cv2.imencode('.png', np.full((20, 30, 3), 80, np.uint8))[1].tobytes()
     for width, height in ((30_000, 30_000), (2**31 - 1, 1), (2**31 - 1, 2**31 - 1), (0, 0)):
         yield f'{width} x {height} px', _png(width, height)
+    yield '1,000 texts of 8 MB', _png(8, 8, texts=1000)
+    yield '4 GB behind the last pixel', _png(8, 8, rows=2**32)
     jpeg = cv2.imencode('.jpg', np.zeros((16, 16, 3), np.uint8))[1].tobytes()
     at = jpeg.find(b'\xff\xc0')
     yield 'a JPEG that states 65,500 px', jpeg[: at + 5] + b'\x3e\x80\xff\xdc' + jpeg[at + 9 :]

@@ -19,6 +19,12 @@ from deadline_perception.extras.external_models.exported.model_error import Mode
 _POST_PROCESS = b'TFLite_Detection_PostProcess'
 _OUTPUTS_FIELD, _OPERATORS_FIELD = 8, 10  # of a subgraph, in the tables of TensorFlow Lite's schema
 _MOST_BYTES = 2**30
+# Operations that give several tensors, or as many as their options or graphs say; every other one gives one.
+_OF_SEVERAL = (
+    *('SPLIT', 'SPLIT_V', 'UNPACK', 'TOPK_V2', 'UNIQUE', 'IF', 'WHILE', 'CUSTOM', 'CALL_ONCE'),
+    *('NON_MAX_SUPPRESSION_V4', 'NON_MAX_SUPPRESSION_V5', 'BIDIRECTIONAL_SEQUENCE_LSTM'),
+    *('BIDIRECTIONAL_SEQUENCE_RNN', 'LSTM', 'CALL', 'STABLEHLO_WHILE', 'STABLEHLO_COMPOSITE'),
+)
 
 
 def read_tflite(file: Path):
@@ -41,6 +47,7 @@ def read_tflite(file: Path):
         if content[4:8] != b'TFL3':
             raise ValueError('it does not begin as one')
         model = tflite.Model.GetRootAsModel(content, 0)
+        _check_outputs(model, tflite.BuiltinOperator)
         graph = model.Subgraphs(0)
         last = graph.Operators(graph.OperatorsLength() - 1)
         if model.OperatorCodes(last.OpcodeIndex()).CustomCode() != _POST_PROCESS:
@@ -95,6 +102,19 @@ class _Tensor:
         if self._is_float:
             return np.frombuffer(self._data.tobytes(), np.float32).reshape(self._shape)
         return (self._data.astype(np.float32).reshape(self._shape) - self.zero) * self.scale
+
+
+def _check_outputs(model, kinds: type) -> None:
+    """OpenVINO reads beyond its memory where an operation names more outputs than it has."""
+    several = {getattr(kinds, name, None) for name in _OF_SEVERAL}
+    for graph in map(model.Subgraphs, range(model.SubgraphsLength())):
+        for one in map(graph.Operators, range(graph.OperatorsLength())):
+            code = model.OperatorCodes(one.OpcodeIndex())
+            kind = max(
+                code.BuiltinCode(), code.DeprecatedBuiltinCode()
+            )  # old files have the latter
+            if kind not in several and one.OutputsLength() > 1:
+                raise ValueError(f'an operation gives {one.OutputsLength()} outputs, expected 1')
 
 
 def _cut_last(graph, content: bytearray, outputs: list[int]) -> None:
