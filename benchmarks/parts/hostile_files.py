@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 
 import cv2
@@ -632,11 +632,12 @@ def _png(width: int, height: int, *, rows: int = 10_000_000, texts: int = 0) -> 
             struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
         )
 
+    fold, blocks = zlib.compressobj(), repeat(bytes(10_000_000), rows // 10_000_000)
     return (
         b'\x89PNG\r\n\x1a\n'
         + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
         + chunk(b'zTXt', b'a\0\0' + zlib.compress(b'a' * 7_900_000)) * texts
-        + chunk(b'IDAT', zlib.compress(bytes(rows)))
+        + chunk(b'IDAT', b''.join(map(fold.compress, blocks)) + fold.flush())
         + chunk(b'IEND', b'')
     )
 
@@ -646,7 +647,7 @@ def _images() -> Iterator[tuple[str, bytes]]:
     for width, height in ((30_000, 30_000), (2**31 - 1, 1), (2**31 - 1, 2**31 - 1), (0, 0)):
         yield f'{width} x {height} px', _png(width, height)
     yield '1,000 texts of 8 MB', _png(8, 8, texts=1000)
-    yield '4 GB behind the last pixel', _png(8, 8, rows=2**32)
+    yield '4 GB behind the last pixel', _png(8, 8, rows=4 * 10**9)
     jpeg = cv2.imencode('.jpg', np.zeros((16, 16, 3), np.uint8))[1].tobytes()
     at = jpeg.find(b'\xff\xc0')
     yield 'a JPEG that states 65,500 px', jpeg[: at + 5] + b'\x3e\x80\xff\xdc' + jpeg[at + 9 :]
