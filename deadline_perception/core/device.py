@@ -311,10 +311,13 @@ def _power_mode(root: Path) -> str:
 
 def _clock_mhz(root: Path, kind: str) -> float:
     if kind == 'cpu':
-        files = (root / 'sys/devices/system/cpu').glob('cpu[0-9]*/cpufreq/scaling_max_freq')
+        files = root.glob('sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_max_freq')
         return max((_number(file) / 1e3 for file in files), default=0.0)  # kHz
-    folders = (root / 'sys/class/devfreq').glob('*')
-    gpus = (folder for folder in folders if re.search(r'gpu|gv11b|ga10b|gp10b|gm20b', folder.name))
+    gpus = (
+        folder
+        for folder in root.glob('sys/class/devfreq/*')
+        if re.search(r'gpu|gv11b|ga10b|gp10b|gm20b', folder.name)
+    )
     return max((_number(folder / 'max_freq') / 1e6 for folder in gpus), default=0.0)  # Hz
 
 

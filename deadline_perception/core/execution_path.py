@@ -561,6 +561,6 @@ class PathSpace:
                 ]
                 keys[settings] = segment.name + ('@' + '-'.join(parts) if parts else '')
             name = segment.operator
-            is_skip = name is not None and self.operator(name).kind == SKIP
+            is_skip = name and self.operator(name).kind == SKIP
             rows.append((self.place[name] if name and is_skip else None, depends_on, keys))
         return tuple(rows)

@@ -41,9 +41,9 @@ def covering_paths(
         if least >= repeats:
             return chosen
         of_rarest = carriers[rng.choice([key for key, count in counts.items() if count == least])]
-        candidates = rng.sample(of_rarest, min(_CANDIDATES, len(of_rarest)))
         best = max(
-            candidates, key=lambda path: sum((counts[key] - least + 1) ** -2 for key in runs[path])
+            rng.sample(of_rarest, min(_CANDIDATES, len(of_rarest))),
+            key=lambda path: sum((counts[key] - least + 1) ** -2 for key in runs[path]),
         )
         counts.update(runs[best])
         chosen.append(best)

@@ -87,18 +87,14 @@ def read_speed_trace(source: Path) -> SpeedTrace:
     of_cityscapes = source.is_dir() or source.name.endswith(CITYSCAPES_SUFFIX)
     if not of_cityscapes and source.suffix.lower() != '.json':
         return _read_csv(source)
-    of_data_sets = importlib.import_module(_OF_DATA_SETS)
-    return getattr(of_data_sets, 'read_cityscapes' if of_cityscapes else 'read_bdd100k_trace')(
-        source
-    )
+    name = 'read_cityscapes' if of_cityscapes else 'read_bdd100k_trace'
+    return getattr(importlib.import_module(_OF_DATA_SETS), name)(source)
 
 
 def _read_csv(file: Path) -> SpeedTrace:
     """Reads `stamp_s,speed_mps`, a header line first; further columns are ignored."""
     try:
-        # Spreadsheets put a mark before UTF-8.
-        text = read_text(file, _MOST_BYTES).removeprefix('\ufeff')
-        rows = csv.DictReader(io.StringIO(text, newline=''))
+        rows = csv.DictReader(io.StringIO(read_text(file, _MOST_BYTES), newline=''))
         columns = rows.fieldnames
         pairs = list(map(_pair, rows)) if columns and _COLUMNS <= set(columns) else []
     except (OSError, csv.Error, FileRefused) as error:

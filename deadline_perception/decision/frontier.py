@@ -83,8 +83,7 @@ def pareto_frontiers(
     keep = np.ones(len(order), dtype=bool)
     keep[1:] = lifted[1:] > np.maximum.accumulate(lifted)[:-1]
     members = order[keep]
-    begins = np.searchsorted(groups[members], np.arange(groups.max() + 2))
-    return members, begins
+    return members, np.searchsorted(groups[members], np.arange(groups.max() + 2))
 
 
 def needed_times_ms(

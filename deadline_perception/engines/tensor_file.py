@@ -83,8 +83,11 @@ def read_header(file: Path) -> TensorHeader:
     except UnicodeDecodeError:
         raise FileRefused('its header is no text in UTF-8') from None
     content = decode(content, dict, 'header')
-    metadata = decode(content.pop('__metadata__', {}), dict[str, str], 'metadata')
-    return TensorHeader(metadata, decode(content, dict[_Name, TensorFacts], 'header'), raw)
+    return TensorHeader(
+        decode(content.pop('__metadata__', {}), dict[str, str], 'metadata'),
+        decode(content, dict[_Name, TensorFacts], 'header'),
+        raw,
+    )
 
 
 def read_tensors(file: Path, header: TensorHeader | None = None) -> dict[str, Tensor]:
@@ -114,7 +117,7 @@ def _read(
     header = read_header(file) if header is None else header
     values = sum(math.prod(row['shape']) for row in header.tensors.values())
     content = read_bytes(file, min(MOST_BYTES, 8 + len(header.raw) + 8 * values))
-    if content[8 : 8 + len(header.raw)] != header.raw:
+    if not content.startswith(header.raw, 8):
         raise FileRefused('it was replaced while it was read')
     try:
         return load(content)

@@ -41,8 +41,8 @@ class FixedPathNetwork(Network):
         )
         self.path_space = PathSpace((), phases)
         keys = (key for key in network.path_space.keys_by_segment(path) if key is not None)
-        own = self.path_space.keys_by_segment(self.path_space.largest)
-        self.whole_keys = {str(mine): key for mine, key in zip(own, keys)}
+        own = map(str, self.path_space.keys_by_segment(self.path_space.largest))
+        self.whole_keys = dict(zip(own, keys))
         self.network_hash, self.weights_hash = (
             hashlib.sha256(f'{known} {path}'.encode()).hexdigest()[:16]
             for known in (network.network_hash, network.weights_hash)

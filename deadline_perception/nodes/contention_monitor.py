@@ -251,8 +251,11 @@ class ContentionMonitorNode(ManagedNode):
             f'{topic}: more than {FRAMES.depth * RATE_HZ:.0f} messages a second'
             for topic in self._flooded
         ]
-        concerns = (readings.reason, self._intake.concern, *floods)
-        return report_of(values, f'slowdown {slowdown:.2f}', concerns=concerns)
+        return report_of(
+            values,
+            f'slowdown {slowdown:.2f}',
+            concerns=(readings.reason, self._intake.concern, *floods),
+        )
 
 
 def main() -> int:

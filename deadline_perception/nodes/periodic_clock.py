@@ -14,8 +14,9 @@ from rclpy.timer import Timer
 
 def periodic_clock(node: Node) -> Clock:
     """The steady clock; with `use_sim_time` the node's own, so that a paused simulation pauses the node."""
-    simulated = node.get_parameter('use_sim_time').value
-    return node.get_clock() if simulated else Clock(clock_type=ClockType.STEADY_TIME)
+    if node.get_parameter('use_sim_time').value:
+        return node.get_clock()
+    return Clock(clock_type=ClockType.STEADY_TIME)
 
 
 def steady_timer(node: Node, period_s: float, callback: Callable[[], None]) -> Timer:

@@ -176,8 +176,7 @@ class LoadedTask:
     @classmethod
     def of(cls, task: Task) -> LoadedTask:
         """A task that was not loaded from files."""
-        facts = read_device_facts()
-        return cls(task, NetworkOptions(task.network), facts, {}, None, None, (), ())
+        return cls(task, NetworkOptions(task.network), read_device_facts(), {}, None, None, (), ())
 
 
 def load_task(
@@ -667,8 +666,7 @@ def measure_anew(
         watched_s=_WATCHED_S,
     )
     file = default_profile_path(network.config_name, facts)
-    words = [f'measured in seconds, coarsely: {because}']
-    return profile, words, partial(_keep, profile, file)
+    return profile, [f'measured in seconds, coarsely: {because}'], partial(_keep, profile, file)
 
 
 def pass_quality(

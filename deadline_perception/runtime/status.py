@@ -163,8 +163,9 @@ def miss_cause(record: JobRecord) -> str:
     if record.plan is None:
         return 'waited for the frame before'
     if not record.feasible:
-        late = record.stamp.known_age_ms > 0.5 * record.conditions.budget_ms
-        return 'image arrived late' if late else 'budget too short'
+        if record.stamp.known_age_ms > 0.5 * record.conditions.budget_ms:
+            return 'image arrived late'
+        return 'budget too short'
     if record.network_ms > record.bound_ms:
         return 'bound exceeded'
     if record.outcome is Outcome.COASTED:

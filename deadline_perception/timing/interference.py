@@ -61,8 +61,11 @@ class Interference:
         if not self.windows_ms:
             return np.zeros_like(window_ms)
         within = np.interp(window_ms, (0.0, *self.windows_ms), (0.0, *self.taken_ms))
-        beyond = self.taken_ms[-1] * window_ms / self.windows_ms[-1]
-        return np.where(window_ms > self.windows_ms[-1], beyond, within)
+        return np.where(
+            window_ms > self.windows_ms[-1],
+            self.taken_ms[-1] * window_ms / self.windows_ms[-1],
+            within,
+        )
 
     def response_ms(self, execution_ms: np.ndarray | float) -> np.ndarray:
         """The time after which what executes for so long has ended, infinite where interruptions take all there is.
@@ -79,8 +82,8 @@ class Interference:
             if float(np.max(longer_ms - response_ms, initial=0.0)) <= _SETTLED_MS:
                 return longer_ms
             response_ms = longer_ms
-        unsettled = execution_ms + self.most_ms(response_ms) > response_ms + _SETTLED_MS
-        return np.where(unsettled, math.inf, response_ms)
+        taken_ms = execution_ms + self.most_ms(response_ms)
+        return np.where(taken_ms > response_ms + _SETTLED_MS, math.inf, response_ms)
 
 
 @dataclass(frozen=True)

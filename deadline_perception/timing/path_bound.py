@@ -293,5 +293,4 @@ def factors_near_one(rows: np.ndarray, pull: float) -> np.ndarray:
 
 def rebuilt_sample(quantiles: Quantiles) -> np.ndarray:
     """Durations in ms at evenly spaced probabilities, and the longest."""
-    values = np.interp(_GRID, PROBABILITIES, quantiles.values_ms)
-    return np.append(values, quantiles.max)
+    return np.append(np.interp(_GRID, PROBABILITIES, quantiles.values_ms), quantiles.max)

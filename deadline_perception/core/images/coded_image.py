@@ -10,7 +10,6 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import BinaryIO
 
 import numpy as np
@@ -87,8 +86,9 @@ def upright_size(stream: BinaryIO) -> tuple[int, int] | None:
     """The same of the image as its camera was held, where a JPEG notes that by Exif; no other format is turned here."""
     size = stated_size(stream)
     stream.seek(0)
-    is_jpeg = stream.read(2) == JPEG_START
-    return size[::-1] if size and is_jpeg and _orientation(stream) in _QUARTER_TURNS else size
+    if size and stream.read(2) == JPEG_START and _orientation(stream) in _QUARTER_TURNS:
+        return size[::-1]
+    return size
 
 
 def _orientation(stream: BinaryIO) -> int:
@@ -115,8 +115,7 @@ def _jpeg_size(stream: BinaryIO) -> tuple[int, int] | None:
     """From the frame header (ITU-T T.81, table B.2); what stands between segments is skipped, as libjpeg does."""
     for code, content in _jpeg_segments(stream):
         if code in _JPEG_FRAMES:
-            height, width = struct.unpack_from('>xHH', content)
-            return width, height
+            return struct.unpack_from('>xHH', content)[::-1]
     return None
 
 
@@ -140,8 +139,7 @@ def _jpeg_segments(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _bmp_size(head: bytes) -> tuple[int, int]:
-    (length,) = struct.unpack_from('<I', head, 14)
-    if length == 12:  # of OS/2
+    if head[14:18] == b'\x0c\0\0\0':  # of OS/2
         return struct.unpack_from('<HH', head, 18)
     width, height = struct.unpack_from('<ii', head, 18)
     return abs(width), abs(height)  # rows from the top have a negative height
@@ -196,10 +194,12 @@ def _used_chunks(png: bytes, pixels: int) -> bytes:
     coded = b''.join(chunk[8:-4] for chunk in used if chunk[4:8] == _PNG_PIXELS)
     unfold, left = zlib.decompressobj(), 16 * pixels + _SMALL
     if len(coded) > _SMALL:  # libpng unfolds what stands behind the last pixel too
-        with suppress(zlib.error):  # which it tells
+        try:
             while coded and left >= 0:
                 left -= len(unfold.decompress(coded, _PIECE))
                 coded = unfold.unconsumed_tail
+        except zlib.error:  # which it tells
+            pass
     if left < 0:
         raise CodedImageError(f'has more bytes than its {pixels} pixels may have')
     return b''.join(used)

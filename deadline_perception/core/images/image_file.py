@@ -57,7 +57,7 @@ def image_size(file: Path, *, upright: bool = False) -> tuple[int, int]:
     """
     try:
         with open_file(file) as (stream, _):
-            size = upright_size(stream) if upright else stated_size(stream)
+            size = (upright_size if upright else stated_size)(stream)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
     return size or load_image(file).shape[1::-1]  # which says what is wrong

@@ -146,8 +146,7 @@ def _doubled(rows: np.ndarray, height: int, width: int) -> np.ndarray:
     """Planes of luma and of chroma for each pixel -> `[height, 2 * width, 2]` in the order of UYVY, each pixel twice."""
     pairs = np.empty((height, width, 4), np.uint8)
     pairs[:, :, 1::2] = rows[:height, :width, None]
-    chroma = rows[height:].reshape(height, -1)[:, : 2 * width]
-    pairs[:, :, ::2] = chroma.reshape(height, width, 2)
+    pairs[:, :, ::2] = rows[height:].reshape(height, -1)[:, : 2 * width].reshape(height, width, 2)
     return pairs.reshape(height, 2 * width, 2)
 
 

@@ -76,8 +76,9 @@ class RatioFilter:
         """Of the noise now. From one observation to the next, since a load that comes or goes is one step of many."""
         if len(self._steps) < _LEAST_STEPS:
             return _SPREAD
-        deviation = _STEP_TO_DEVIATION * statistics.median(self._steps)
-        return max(_SPREAD, _SPREAD_DEVIATIONS * deviation)
+        return max(
+            _SPREAD, _SPREAD_DEVIATIONS * _STEP_TO_DEVIATION * statistics.median(self._steps)
+        )
 
 
 class SlowdownEstimator:
