@@ -309,8 +309,8 @@ class DeadlineDetector:
             budget_ms: of each.
             rate_hz: of a recording, whose images are so far apart, > 0; None: live, at the time when they come.
         """
-        if rate_hz is not None and not number_or_nan(rate_hz) > 0.0:
-            raise ValueError(f'rate is {told_value(rate_hz)} Hz, expected more than 0, or None')
+        if rate_hz is not None and not number_or_nan(rate_hz) > 1e-9:
+            raise ValueError(f'rate is {told_value(rate_hz)} Hz, expected more than 1e-9, or None')
         with self.stream(rules=self._rules) as stream:
             for number, image_bgr in enumerate(frames, 1):
                 stamp_ns = time.time_ns() if rate_hz is None else round(1e9 * number / rate_hz)

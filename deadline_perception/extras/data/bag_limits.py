@@ -236,8 +236,8 @@ def step_counter(file_bytes: int, steps_at_once: int = _STEPS_AT_ONCE) -> Callab
 
 
 def _checked(connections: list[Connection]) -> list[Connection]:
-    """The topics, without definitions that cannot be parsed or go beyond the limit, those of known types last: other
-    topics of the bag do without."""
+    """The topics, without definitions that cannot be parsed or go beyond the limit, where those of known types
+    come first: other topics of the bag do without."""
     if len(connections) > MOST_TOPICS:
         raise ValueError(f'{len(connections)} topics, expected at most {MOST_TOPICS}')
     for name in (text for one in connections for text in (one.topic, one.msgtype)):
