@@ -20,7 +20,7 @@ FORMATS = 'JPEG, PNG, BMP or WebP'
 IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp', '.webp')
 JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
 _PNG_START, _PNG_PIXELS, _PNG_END, _MOST_CHUNKS = b'\x89PNG\r\n\x1a\n', b'IDAT', b'IEND', 2**16
-# What the pixels are made of; texts and profiles unfold, and turns are noted elsewhere.
+# What the pixels are made of; texts and profiles unfold, and no other orientation than that of JPEG counts.
 _PNG_USED = (b'IHDR', b'PLTE', b'tRNS', _PNG_PIXELS, _PNG_END)
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
