@@ -6,6 +6,8 @@ import ast
 import io
 import os
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
