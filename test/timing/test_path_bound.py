@@ -236,6 +236,16 @@ def test_a_profile_with_foreign_paths_or_times_of_nothing_is_refused(name, took_
         PathForecast(replace(made_profile(), paths={name: constant(took_ms)}), SPACE)
 
 
+def test_a_segment_may_take_no_time_and_not_all_of_them():
+    profile = made_profile()
+    nothing = dict.fromkeys(profile.segments, constant(0.0))
+    with pytest.raises(ProfileMismatch, match='every segment takes 0 ms'):
+        PathForecast(replace(profile, segments=nothing), SPACE)
+    one = {next(iter(nothing)): constant(0.0)}
+    forecast = PathForecast(replace(profile, segments=profile.segments | one), SPACE)
+    assert forecast.forecast_ms(SPACE.largest) > 0.0
+
+
 def test_foreign_paths_and_segments_are_refused(foreign_path):
     forecast = PathForecast(made_profile(), SPACE)
     with pytest.raises(ValueError, match='segment is -1'):

@@ -244,10 +244,14 @@ def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
 
 
 @pytest.mark.parametrize(
-    'spent_ms, decided_after_ms, teaches', [(9.0, 8.0, True), (4.0, 4.0, False)]
+    'spent_ms, decided_after_ms, publish_ms, teaches',
+    [(9.0, 8.0, 0.0, True), (4.0, 4.0, 0.0, False), (4.0, 4.0, 12.0, True)],
 )
-def test_an_aborted_rest_counts_beyond_its_bound(learnt, spent_ms, decided_after_ms, teaches):
-    learnt.take(ran(spent_ms, result=None, segment=1, decided_after_ms=decided_after_ms))
+def test_an_aborted_rest_counts_beyond_its_bound_and_so_does_what_followed(
+    learnt, spent_ms, decided_after_ms, publish_ms, teaches
+):
+    aborted = ran(spent_ms, result=None, segment=1, decided_after_ms=decided_after_ms)
+    learnt.take(aborted, publish_ms=publish_ms)
     assert (learnt.rest() > 1.04) is teaches
 
 
