@@ -157,7 +157,6 @@ class ImageInput:
                 callback_group=self._group,
             )
 
-        self._last_number = None
         try:
             subscription = subscribe()
         except (
