@@ -102,6 +102,10 @@ HARMLESS = 'class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log ends with:\n  
             'state.safetensors cannot be written: no space left on device; free some, or name another place, and run the '
             'command again',
         ),
+        (
+            ModuleNotFoundError("No module named 'torch'", name='torch'),
+            'torch is not installed: pip install "deadline_perception[all]"',
+        ),
         (MemoryError(), f'there is not enough memory; {MORE_MEMORY}'),
         (
             MemoryError('Unable to allocate 9 GiB'),

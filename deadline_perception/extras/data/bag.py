@@ -77,9 +77,13 @@ def write_bag(
         written = folder / f'{folder.name}.mcap' if file.suffix == '.mcap' else folder
         written.replace(file)
     finally:
-        for _ in range(2):  # a call or an allocation that fails once ends the first
-            with suppress(Exception):
-                shutil.rmtree(part, ignore_errors=True)
+        # Twice, since a call or an allocation that fails once ends the first; without `suppress`, which allocates.
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+        except Exception:
+            pass
+        if part.exists():
+            shutil.rmtree(part, ignore_errors=True)
     return count
 
 

@@ -97,6 +97,8 @@ def serve(work: Callable[[dict, dict[str, list[np.ndarray]]], Mapping[str, objec
             arrays[name.partition('.')[0]].append(content[name])
     try:
         answer = work(_read(place / _ORDER), arrays)
+    except ModuleNotFoundError as error:
+        answer = {'error': f'{error.name} is not installed: pip install "deadline_perception[all]"'}
     except (
         DeadlinePerceptionError,
         ValueError,
