@@ -296,13 +296,27 @@ def test_every_image_is_answered_or_replaced_beside_another_publisher(ready, for
     begin = len(ready.latencies)
     stamps = []
 
+    def send():
+        message = ready.image()
+        stamps.append(stamp_to_ns(message.header.stamp))
+        ready.images.publish(message)
+
+    def last_is_answered():
+        """Sends one more where the last went to a subscription that was renewed for want of images, as on a machine that
+        others keep busy: what was missed is counted with the next."""
+        until = time.monotonic() + 5.0
+        while time.monotonic() < until:
+            if stamp_to_ns(ready.latencies[-1].header.stamp) == stamps[-1]:
+                return True
+            time.sleep(0.05)
+        send()
+        return False
+
     def some_replaced():  # a detector at real-time priority may keep a busy machine from sending while it works
         for _ in range(30):
-            message = ready.image()
-            stamps.append(stamp_to_ns(message.header.stamp))
-            ready.images.publish(message)
+            send()
             time.sleep(0.002)
-        wait(lambda: stamp_to_ns(ready.latencies[-1].header.stamp) == stamps[-1], 'the last image')
+        wait(last_is_answered, 'the last image')
         return sum(latency.replaced_frames for latency in ready.latencies[begin:]) > 0
 
     wait(some_replaced, 'an image to be replaced')
