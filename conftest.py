@@ -91,20 +91,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start nodes, which wait half of their time, by turns with files that compute for long: the cores are
-    never idle.
-
-    Short files come last, so that no worker ends long after the others.
-    """
-    waits = ('test/nodes/',)
-    computes = ('test/tools/', 'test/examples/', 'test/test_', 'test/runtime/', 'test/engines/')
-    turns = {}
-    for starts in (waits, computes):
-        files = dict.fromkeys(
-            item.path for start in starts for item in items if item.nodeid.startswith(start)
+    """Files that start nodes and commands first, which wait a lot: with short ones last no worker ends long after the
+    others."""
+    slow = (
+        'test/nodes/',
+        'test/tools/',
+        'test/examples/',
+        'test/test_',
+        'test/runtime/',
+        'test/engines/',
+    )
+    items.sort(
+        key=lambda item: next(
+            (place for place, start in enumerate(slow) if item.nodeid.startswith(start)), len(slow)
         )
-        turns |= {file: place / len(files) for place, file in enumerate(files)}
-    items.sort(key=lambda item: turns.get(item.path, 1.0))
+    )
 
 
 def pytest_collection_finish() -> None:
