@@ -61,8 +61,9 @@ class _NormalTimes:
         return 0.5 * np.asarray(_erfc(log_ratios / self._scale), float)
 
 
-# A logarithm of a forecast, which takes all of the time that is left where its ratio to recent frames' is 1, and they.
-_TimeLeft = tuple[float, RecentTimes | _NormalTimes]
+# Logarithms of forecasts, which take all of the time that is left where their ratio to recent frames' is 1, of the first
+# result and of later ones, and those frames.
+_TimeLeft = tuple[float, float, RecentTimes | _NormalTimes]
 
 
 @dataclass(eq=False)
@@ -134,6 +135,7 @@ class PassPolicy(FrontierPolicy):
         self._candidates: dict[float, dict[int, _Candidates]] = {
             level: {} for level in self._levels
         }
+        self._times: TimeModel | None = None
         self._parts: list[PartBound] | None = None
         count = len(self._paths)
         segments = range(len(path_space.segments))
@@ -151,6 +153,7 @@ class PassPolicy(FrontierPolicy):
 
     def learn_from(self, times: TimeModel) -> None:
         """Chances follow the frames that a time model of the same forecast has seen, from now on."""
+        self._times = times
         self._parts = [times.part(segment) for segment in range(len(self._space.segments))]
 
     def plan(
@@ -203,18 +206,27 @@ class PassPolicy(FrontierPolicy):
         self, segment: int, remaining_ms: float, factor: float, p90_share: float
     ) -> _TimeLeft:
         """Times go as those of recent frames, or rests; where none are known, the 99th and 90th percentiles are the
-        factor and `p90_share` of it."""
+        factor and `p90_share` of it. A later result is to be there when the frame would be answered beside its network."""
+        lead_ms = 0.0 if self._times is None else self._times.reserve.lead_ms
+        later_ms = max(remaining_ms - lead_ms, _NO_TIME_MS)
         if self._parts is not None and _NO_TIME_MS < remaining_ms < math.inf:
             part = self._parts[segment]
             if part.recent.has_limit:
                 # Of recent frames, with those that were interrupted: so the time is all that there is.
-                expected = factor / part.factor  # what a forecast is multiplied with
-                return math.log((remaining_ms + part.interruption_ms) / expected), part.recent
+                extra_ms, expected = part.interruption_ms, factor / part.factor  # a forecast's
+                first, later = (
+                    math.log((left_ms + extra_ms) / expected)
+                    for left_ms in (remaining_ms, later_ms)
+                )
+                return first, later, part.recent
         between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
         deviation = max(-math.log(p90_share) / between, _LEAST_DEVIATION)
         median = math.log(factor) - _BOUND_DEVIATIONS * deviation
-        log_ms = -math.inf if remaining_ms <= _NO_TIME_MS else math.log(remaining_ms) - median
-        return log_ms, _NormalTimes(deviation)
+        first, later = (
+            -math.inf if left_ms <= _NO_TIME_MS else math.log(left_ms) - median
+            for left_ms in (remaining_ms, later_ms)
+        )
+        return first, later, _NormalTimes(deviation)
 
     def _best_expected(
         self,
@@ -230,8 +242,9 @@ class PassPolicy(FrontierPolicy):
         so_far = self._at_end.item(results - 1, planned) if results else 0.0
         if here is not None and len(candidates.logs) == 1:
             # Mostly nothing can be so much better, and no other needs to be looked at.
-            log_ms, frames = left
+            first, later, frames = left
             log = candidates.logs.item(here)
+            log_ms = later if results else first
             chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
             gain = chance * (self._at_end.item(-1, planned) - so_far)
             most = self._most.item(candidates.prefix) - so_far
@@ -260,11 +273,12 @@ class PassPolicy(FrontierPolicy):
         factor: float,
     ) -> list[float]:
         """Expected quality of each member once a frame runs; -1 of one whose mandatory part may not go on."""
-        log_ms, frames = left
+        first, later, frames = left
         values, must_ms = [], candidates.mandatory_ms
         for place, member in enumerate(candidates.places):
             value = so_far
             for row, log in enumerate(candidates.logs[:, place].tolist(), candidates.results):
+                log_ms = later if row else first
                 chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
                 value += chance * self._added.item(row, member)
                 if row == 0 and chance < _LIKELY and must_ms.item(place) * factor > remaining_ms:
@@ -283,8 +297,11 @@ class PassPolicy(FrontierPolicy):
         planned: int,
     ) -> np.ndarray:
         """Expected quality of each member, float64 `[N]`; -1 of those whose mandatory part is not to be run."""
-        log_ms, frames = left
-        chances = frames.shares_within(log_ms - candidates.logs)
+        first, later, frames = left
+        ratios = later - candidates.logs
+        if not candidates.results:
+            ratios[0] = first - candidates.logs[0]
+        chances = frames.shares_within(ratios)
         if candidates.exist is not None:
             chances[candidates.exist] = 1.0
         added = self._gathered(candidates) if candidates.added is None else candidates.added

@@ -35,6 +35,7 @@ from deadline_perception.runtime.timed_inference import (
     TimedInference,
 )
 from deadline_perception.runtime.watchdog import Act, Watchdog
+from deadline_perception.timing.time_model import Reserve
 
 # An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
 # cut it fine: a part of the budget, and the most of it.
@@ -226,7 +227,10 @@ class FramePipeline:
                 return math.inf, None
             for frame in self._open:
                 if frame.fallback_ms <= at_ms and frame.newest is None:
-                    frame.fallback_ms = max(frame.fallback_ms, frame.awaited_ms + LATE_GRACE_MS)
+                    awaited_ms = frame.awaited_ms + LATE_GRACE_MS
+                    if frame.stage is Stage.RUNS:  # its first result may yet come
+                        awaited_ms = max(awaited_ms, frame.due_ms)
+                    frame.fallback_ms = max(frame.fallback_ms, awaited_ms)
             frame = min(self._open, key=lambda frame: frame.fallback_ms)
             if frame.fallback_ms > at_ms:
                 return frame.fallback_ms, None
@@ -237,7 +241,7 @@ class FramePipeline:
                 self.unpublished += 1
                 self._not_told += 1 + frame.superseded  # the next answer stands for it too
                 return at_ms, self._client.on_ready
-            return at_ms, partial(self._answer, frame)
+            return at_ms, partial(self._answer, frame, self._task.times.relieving)
 
     # --- on the worker ---
 
@@ -260,7 +264,7 @@ class FramePipeline:
                 failure = self._failed(error)
             # With its own result, the newest so far, or what stands in; unless the watchdog was faster.
             if self._claim(job):
-                publish_ms = self._answer(job, failure)
+                publish_ms = self._answer(job, self._task.times.publishing, failure)
                 if run is not None and run.ended:
                     job.publish_ms = publish_ms
             try:
@@ -295,7 +299,8 @@ class FramePipeline:
             job.times = self._task.times.begin(job.conditions.slowdown, keeps_bounds=keeps_bounds)
             job.due_ms = job.deadline_ms - job.times.reserve.publishing_ms
             # An image that is too old to be met is left to the thread at hand, which will notice at once.
-            late_ms = max(job.due_ms, taken_ms) if self._grace_ms else job.due_ms
+            cut_ms = job.due_ms - job.times.reserve.lead_ms
+            late_ms = max(job.due_ms, taken_ms) if self._grace_ms else cut_ms
             plan_ms = HOPELESS_MS if job.is_alone else 1.0
             job.fallback_ms = max(late_ms + self._grace_ms, taken_ms + plan_ms)
         self._watchdog.arm(job.fallback_ms)
@@ -429,9 +434,9 @@ class FramePipeline:
                 job.followed = found, self._fallback.update(found.result, job.motion_s)
             return job.followed[1]
 
-    def _answer(self, frame: Job, failure: str = '') -> float:
+    def _answer(self, frame: Job, reserve: Reserve, failure: str = '') -> float:
         """Publishes the newest result of a claimed frame, or where it has none what stands in for it. Returns the time
-        that this took in ms; 0 where it failed or came second."""
+        in ms that this took, from which the reserve learns; 0 where it failed or came second."""
         try:
             if frame.answer is not None:
                 in_time = min(frame.claimed_ms, frame.ended_ms) <= frame.deadline_ms
@@ -450,7 +455,7 @@ class FramePipeline:
                 self._open.remove(frame)
                 frame.is_in_time = record.is_in_time
                 if frame.attempts == 1:
-                    self._task.times.publishing.observe(max(0.0, published_ms - frame.claimed_ms))
+                    reserve.observe(max(0.0, published_ms - frame.claimed_ms))
             self._client.on_ready()
             self._client.on_record(record)
             return record.publish_ms

@@ -346,10 +346,14 @@ def test_chances_are_those_of_the_frames_that_were_seen():
     remaining_ms = (
         25.0 * 1.2 - bound.interruption_ms
     )  # the deep path takes 25: three of four make it
-    log_ms, frames = policy._time_left(0, remaining_ms, bound.factor, 0.9)
+    log_ms, later, frames = policy._time_left(0, remaining_ms, bound.factor, 0.9)
     assert frames.share_within(log_ms - math.log(25.0)) == pytest.approx(0.75, abs=0.01)
     shares = frames.shares_within(log_ms - np.log([25.0, 5.0]))
     assert shares == pytest.approx([0.75, 1.0], abs=0.01)
+    lead_ms = times.reserve.lead_ms  # a later result is cut off so much earlier
+    assert lead_ms == 1.25
+    without_lead = policy._time_left(0, remaining_ms - lead_ms, bound.factor, 0.9)[0]
+    assert later == pytest.approx(without_lead)
 
 
 def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():

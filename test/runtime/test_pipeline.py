@@ -281,6 +281,31 @@ def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
     assert bench.late[0].result is FOUND and pipeline.late_results == 1
 
 
+@pytest.mark.parametrize('has_found, waits_ms', [(True, -500.0), (False, 0.0)])
+def test_an_answer_beside_a_running_network_begins_earlier_where_there_is_a_result_to_give(
+    bench, has_found, waits_ms
+):
+    gate, network, policy = threading.Event(), Network(), OnePath()
+    network.gate = gate
+    if has_found:
+        network, policy = TwoLooks(lambda: gate.wait(WAIT_S)), LooksPolicy()
+    pipeline, frame = bench.build(policy, network, reserve_ms=1000.0), arrive()
+    bench.start()
+    pipeline.arrive(frame)
+    wait_until(lambda: frame.newest if has_found else network.segments)
+    assert frame.due_ms == frame.deadline_ms - 1000.0
+    early_ms = frame.due_ms - 400.0
+    due_ms, act = pipeline.next_due(min(early_ms, frame.due_ms + waits_ms - 1.0))
+    assert (due_ms, act) == (frame.due_ms + waits_ms, None)
+    due_ms, act = pipeline.next_due(early_ms)
+    assert (act is not None) is has_found
+    if act:
+        act()
+        assert bench.published == [COARSE]
+    gate.set()
+    wait_until(lambda: bench.records)
+
+
 def test_when_a_closer_look_fails_the_answer_is_what_the_first_one_found_and_says_so(bench):
     def fail():
         raise RuntimeError('out of memory')

@@ -164,23 +164,36 @@ def test_what_was_skipped_of_an_aborted_rest_counts_as_if_it_had_been_run(networ
     assert (learnt.rest() > 1.04) is exceeds
 
 
-def test_a_model_that_is_told_nothing_of_publishing_keeps_a_millisecond_for_it():
-    assert TimeModel(CLASSIFIER, FORECAST, BoundCalibrator(0.01, 0.05, WIDTH)).reserve == (
-        FrameReserve(0.0, 1.0)
-    )
+def test_reserves_are_generous_until_eight_frames_were_seen_and_a_millisecond_at_least_afterwards():
+    model = TimeModel(CLASSIFIER, FORECAST, BoundCalibrator(0.01, 0.05, WIDTH))
+    assert model.reserve == FrameReserve(1.0, 2.5, 3.75)
+    for _ in range(7):
+        model.publishing.observe(0.2)
+    assert model.reserve.publishing_ms == 2.5
+    model.publishing.observe(0.2)
+    assert model.reserve.publishing_ms == 1.0
+
+
+def test_an_answer_beside_a_running_network_has_a_reserve_of_its_own_half_as_long_again_at_least(
+    learnt,
+):
+    assert learnt.model.reserve.lead_ms == 1.5
+    learnt.model.relieving.observe(7.0)
+    assert learnt.model.reserve == FrameReserve(1.0, 3.0, 7.0)
+    assert FrameReserve(0.0, 3.0, 2.0).lead_ms == 0.0
 
 
 def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_has_learnt(learnt):
-    assert learnt.model.reserve == FrameReserve(0.0, 3.0)
-    for decision_ms in (1.0, 2.0, 30.0):
+    assert learnt.model.reserve == FrameReserve(1.0, 3.0, 4.5)
+    for decision_ms in (1.0, 2.0, 30.0) * 3:
         learnt.take(ran(9.0, 9.0 + decision_ms), reserve=FrameReserve(30.0, 0.0))
     learnt.model.publishing.observe(7.0)
-    assert learnt.model.reserve == FrameReserve(2.0, 7.0)
+    assert learnt.model.reserve == FrameReserve(2.0, 7.0, 10.5)
 
 
 def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(learnt):
     learnt.take(ran(9.0, 500.0), publish_ms=None)
-    assert learnt.model.reserve.deciding_ms == 0.0 and (
+    assert learnt.model.reserve.deciding_ms == 1.0 and (
         learnt.calibrator.misses,
         learnt.calibrator.frames,
     ) == (0, 1)
@@ -295,7 +308,7 @@ def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
     for wrong in (math.nan, -5.0, math.inf):
         with pytest.raises(ValueError):
             learnt.take(ran(wrong))
-    assert learnt.calibrator.frames == 0 and learnt.model.reserve.deciding_ms == 0.0
+    assert learnt.calibrator.frames == 0 and learnt.model.reserve.deciding_ms == 1.0
 
 
 def test_the_p90_share_follows_recent_frames(learnt):
