@@ -1,12 +1,13 @@
 """What a newcomer waits for: from a fresh clone to the report of the demo, and to passed tests, phase by phase; and what
 the first lines of the README answer on a photograph.
 
-    python benchmarks/first_minutes.py [--runs 3] [--phases demo setup test] [--repository .] [--photographs 20]
+    python benchmarks/first_minutes.py [--runs 3] [--phases demo install setup test] [--repository .] [--photographs 20]
     python benchmarks/first_minutes.py --phases --out benchmarks/results/first_answers.json   # the latter alone
 
 Clones the last commit into a temporary folder, with caches of its own, so that nothing that was prepared before is
 found; what pip's and uv's own caches hold is used, and said. Each phase is the command that the README names, and its
-output goes to out/first_minutes/.
+output goes to out/first_minutes/. `install` is `pip install .` into an empty environment of Python. How large the
+environments of it and of `make demo` are is measured, as they lie on the disk.
 
 Each photograph is answered by a process of its own: of ten, four on an empty cache, so that segments are prepared
 first, and six where segments are prepared and no latency profile is kept; in turn beside a busy program for each core
@@ -35,7 +36,10 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.extras.contention.load import busy_programs
 
 LOGS = ROOT / 'out' / 'first_minutes'
-PHASES = ('demo', 'setup', 'test')  # the second adds what tests need
+PHASES = ('demo', 'install', 'setup', 'test')  # the third adds what tests need
+INSTALL = f'{sys.executable} -m venv installed && installed/bin/python -m pip install -q ./clone'
+ENVIRONMENTS = {'demo': 'clone/.venv', 'install': 'installed'}  # that a phase makes
+GOAL_INSTALLED_MB = 1000.0
 GOAL_REPORT_S, GOAL_TEST_S = 180.0, 540.0  # from the clone to the report; of the tests alone
 _SAID = {
     'demo': r'.*(?:in time|report).*',
@@ -82,7 +86,8 @@ def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict
         environment.setdefault('PIP_CACHE_DIR', str(Path('~/.cache/pip').expanduser()))
         for name, command in (
             ('clone', ['git', 'clone', '--quiet', str(repository), 'clone']),
-            *((phase, ['make', '-C', 'clone', phase]) for phase in phases),
+            *((phase, ['make', '-C', 'clone', phase]) for phase in phases if phase != 'install'),
+            *(('install', ['sh', '-c', INSTALL]) for phase in phases if phase == 'install'),
         ):
             log = LOGS / f'{number}_{name}.log'
             status, took_s = run_logged(command, log, cwd=place, env=environment)
@@ -94,7 +99,15 @@ def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict
             }
             if status:
                 break
+            if name in ENVIRONMENTS:
+                found[name]['installed_mb'] = round(size_mb(place / ENVIRONMENTS[name]))
     return found
+
+
+def size_mb(folder: Path) -> float:
+    """What a folder takes on the disk, in 10^6 bytes; a file with several names counts once."""
+    found = [place.lstat() for place in folder.rglob('*')]
+    return sum({state.st_ino: 512 * state.st_blocks for state in found}.values()) / 1e6
 
 
 def overlap(first: list[float], second: list[float]) -> float:
@@ -156,7 +169,7 @@ def answer_photographs(count: int) -> Iterator[dict]:
 
 def until_report_s(run: dict[str, dict]) -> float:
     """From the beginning of the clone to the end of the demo."""
-    return sum(phase['took_s'] for name, phase in run.items() if name not in ('setup', 'test'))
+    return sum(run[name]['took_s'] for name in ('clone', 'demo'))
 
 
 def passed(runs: list[dict[str, dict]], name: str) -> list[dict[str, dict]]:
@@ -211,6 +224,13 @@ def main(run: Run) -> int:
     if reported:
         content['until_report_s'] = round(median(map(until_report_s, reported)), 1)
         run.goal('s from clone to report', content['until_report_s'], most=GOAL_REPORT_S)
+    installed = passed(runs, 'install')
+    if installed:
+        run.goal(
+            'MB of `pip install .`',
+            installed[-1]['install']['installed_mb'],
+            most=GOAL_INSTALLED_MB,
+        )
     if tested:
         run.goal(
             's of the tests', median(one['test']['took_s'] for one in tested), most=GOAL_TEST_S

@@ -548,7 +548,12 @@ class JobRecord:
             if plan.bound_ms <= self.remaining_ms
             else 'is not looked at by this policy, with'
         )
-        why = f'bound {plan.bound_ms:.1f} ms {fits} {self.remaining_ms:.1f} ms left'
+        keys = plan.path.space.keys_by_segment(plan.path)
+        ends = [at for at in plan.path.space.result_segments if keys[at] is not None]
+        # What follows the first result is worth a try, and no more.
+        is_whole = not ends or not any(keys[ends[0] + 1 :])
+        of = '' if is_whole else f' of its {plan.path.space.segments[ends[0]].result} result'
+        why = f'bound {plan.bound_ms:.1f} ms{of} {fits} {self.remaining_ms:.1f} ms left'
         if not self.rests_on_frames:
             why += ', no promise yet'
         return f'{why}; changed on the way: {", ".join(changed)}' if changed else why

@@ -275,6 +275,7 @@ def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
     (record,) = bench.records
     assert bench.published == [COARSE]
     assert record.outcome is Outcome.DETECTED and record.results == ('coarse',)
+    assert 'ms of its coarse result fits' in record.explanation
     assert record.evidence_age_ms == 0.0 and record.result is None
     gate.set()  # what it finds then is for the tracks
     wait_until(lambda: bench.late)
