@@ -137,7 +137,7 @@ class ReplayedNetwork:
         self.due_ms = math.inf
 
     def follow(self, frame: int, job: Job, due_ms: float) -> None:
-        """From now on goes as one recorded frame; at `due_ms` the watchdog answers."""
+        """From now on goes as one recorded frame; at `due_ms` the watchdog answers, earlier where it has a result."""
         self.frame, self.job, self.due_ms = frame, job, due_ms
 
     def start(self, image: object, path: ExecutionPath) -> ReplayedRun:
@@ -171,8 +171,11 @@ class ReplayedRun:
         before_ms = network.now_ms
         self._work_ms += network.costs_ms[key]
         network.now_ms = self._begun_ms + network.trace.time_ms(network.frame, self._work_ms)
-        if network.now_ms > network.due_ms and not network.job.attempts:
-            network.job.claim(network.due_ms)
+        job, due_ms = network.job, network.due_ms
+        if job.newest is not None:
+            due_ms -= job.times.reserve.lead_ms
+        if network.now_ms > due_ms and not job.attempts:
+            job.claim(due_ms)
         return network.now_ms - before_ms
 
     def result_so_far(self) -> Answer:
