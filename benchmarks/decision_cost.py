@@ -18,10 +18,9 @@ import math
 import random
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
-from parts.harness import ROOT, Run, quantiles, run_script, show
+from parts.harness import ROOT, Run, option, quantiles, run_script, show
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts
@@ -325,17 +324,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--frames': {
-                'type': int,
-                'default': 1500,
-                'least': 3,
-                'help': 'frames per policy and space, hot; a third cold',
-            },
-            '--profile': {
-                'type': Path,
-                'default': PROFILE,
-                'help': "whose cheapest path's time decisions are held to",
-            },
+            '--frames': option(1500, 'frames per policy and space, hot; a third cold', least=3),
+            '--profile': option(PROFILE, "whose cheapest path's time decisions are held to"),
         },
         quick='60 frames',
     )

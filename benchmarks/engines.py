@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 from street_accuracy import NAMES
 
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -199,29 +199,14 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-            '--paths': {
-                'type': int,
-                'default': 60,
-                'help': 'the largest, the smallest, each setting alone, others',
-            },
-            '--threads': {'type': int, 'default': 1},
-            '--data': {
-                'type': Path,
-                'default': Path('../shared/data/bdd100k/val.json'),
-                'help': 'annotated images to score each path on',
-            },
-            '--limit': {
-                'type': int,
-                'default': 100,
-                'help': 'score on so many of them, spread evenly',
-            },
-            '--rounds': {
-                'type': int,
-                'default': ROUNDS,
-                'least': 1,
-                'help': 'frames of each path with each engine',
-            },
+            '--weights': option(DEFAULT_WEIGHTS),
+            '--paths': option(60, 'the largest, the smallest, each setting alone, others'),
+            '--threads': option(1),
+            '--data': option(
+                Path('../shared/data/bdd100k/val.json'), 'annotated images to score each path on'
+            ),
+            '--limit': option(100, 'score on so many of them, spread evenly'),
+            '--rounds': option(ROUNDS, 'frames of each path with each engine', least=1),
         },
         quick=f'{QUICK_ROUNDS} frames of each path',
     )

@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 from parts.look_images import KINDS, NEGATIVES, VIDEO, Images, frame_size
 from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
@@ -502,8 +502,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--data': {'type': Path, 'default': Path('../shared/data')},
-            '--fit': {'action': 'store_true', 'help': 'fit calibration and rule first'},
+            '--data': option(Path('../shared/data')),
+            '--fit': option(False, 'fit calibration and rule first'),
         },
         quick='four images of each kind',
     )

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
-from parts.harness import Run, quantiles, run_script, show, turns
+from parts.harness import Run, option, quantiles, run_script, show, turns
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.measurement_plan import distinct_paths
@@ -95,9 +94,9 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--device': {'default': 'cuda'},
-            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-            '--rounds': {'type': int, 'default': 200},
+            '--device': option('cuda'),
+            '--weights': option(DEFAULT_WEIGHTS),
+            '--rounds': option(200),
         },
         quick='3 rounds of 3 paths',
     )

@@ -27,7 +27,7 @@ from types import SimpleNamespace
 
 import cv2
 import torch
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 from parts.hostile_files import MARK, Case, all_cases
 
 from deadline_perception.core.images.image_file import load_image
@@ -303,17 +303,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--only': {
-                'nargs': '+',
-                'default': [],
-                'metavar': 'KIND',
-                'help': 'kinds of files to try',
-            },
-            '--weights': {
-                'type': Path,
-                'default': DEFAULT_WEIGHTS,
-                'help': 'of a detector, to damage',
-            },
+            '--only': option([], 'kinds of files to try', nargs='+', metavar='KIND'),
+            '--weights': option(DEFAULT_WEIGHTS, 'of a detector, to damage'),
         },
         quick=f'{_QUICK_OF_KIND} files of each kind',
     )

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from decision_cost import SPACES, NoNetwork, made_up_quality, made_up_times
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 from deadline_perception import deadline_detector
 from deadline_perception.runtime.loading import make_policy
@@ -134,6 +134,6 @@ def main(run: Run) -> None:
 if __name__ == '__main__':
     run_script(
         main,
-        {'--images': {'type': int, 'default': 20, 'least': 1, 'help': 'that are followed'}},
+        {'--images': option(20, 'that are followed', least=1)},
         quick='three images',
     )

@@ -17,7 +17,7 @@ import random
 import statistics
 import time
 
-from parts.harness import Run, run_script
+from parts.harness import Run, option, run_script
 
 # Bytes of a message: raw RGB of 640x480 px, of 1280x720 px, and a JPEG of the latter.
 SIZES = {'raw 640x480': 640 * 480 * 3, 'raw 1280x720': 1280 * 720 * 3, 'JPEG 1280x720': 200_000}
@@ -151,7 +151,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--images': {'type': int, 'default': 75, 'least': 1},
-            '--rate-hz': {'type': float, 'default': 25.0, 'above': 0.0},
+            '--images': option(75, least=1),
+            '--rate-hz': option(25.0, above=0.0),
         },
     )

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from parts.harness import Run, run_script
+from parts.harness import Run, option, run_script
 
 from deadline_perception.core.device import process_environment, use_threads
 from deadline_perception.core.stopwatch import now_ms
@@ -90,8 +90,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--model': {'default': 'street'},
-            '--seconds': {'type': float, 'default': 30.0, 'above': 0.0},
-            '--work': {'action': 'store_true', 'help': argparse.SUPPRESS},
+            '--model': option('street'),
+            '--seconds': option(30.0, above=0.0),
+            '--work': option(False, argparse.SUPPRESS),
         },
     )

@@ -24,7 +24,7 @@ from types import CodeType
 from typing import NamedTuple
 
 import pytest
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 
 PACKAGE = 'deadline_perception'
 TESTS = {  # modules, and where their tests do not lie at their own place, those that are theirs
@@ -254,14 +254,9 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--mutants': {'type': int, 'default': 25, 'least': 1, 'help': 'of each module'},
-            '--seed': {'type': int, 'default': 0, 'help': 'of the sample'},
-            '--modules': {
-                'nargs': '+',
-                'choices': list(TESTS),
-                'default': list(TESTS),
-                'metavar': 'MODULE',
-            },
+            '--mutants': option(25, 'of each module', least=1),
+            '--seed': option(0, 'of the sample'),
+            '--modules': option(list(TESTS), nargs='+', choices=list(TESTS), metavar='MODULE'),
         },
         quick='3 mutants of each module',
     )

@@ -27,7 +27,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
@@ -317,22 +317,13 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--minutes': {
-                'type': float,
-                'default': 10.0,
-                'above': 0.0,
-                'help': 'of all four conditions together',
-            },
-            '--tasks': {'type': Path, 'help': 'task file; its cameras are not looked at'},
-            '--busy': {'type': int, 'default': 1, 'help': 'busy programs'},
-            '--threads': {'type': int, 'default': 1, 'help': 'per network operation'},
-            '--priority': {
-                'choices': MODES,
-                'default': 'auto',
-                'help': "as the nodes' parameter of that name",
-            },
-            '--alone': {'help': argparse.SUPPRESS},
-            '--seconds': {'type': float, 'help': argparse.SUPPRESS},
+            '--minutes': option(10.0, 'of all four conditions together', above=0.0),
+            '--tasks': option(None, 'task file; its cameras are not looked at', type=Path),
+            '--busy': option(1, 'busy programs'),
+            '--threads': option(1, 'per network operation'),
+            '--priority': option('auto', "as the nodes' parameter of that name", choices=MODES),
+            '--alone': option(None, argparse.SUPPRESS),
+            '--seconds': option(None, argparse.SUPPRESS, type=float),
         },
         quick='5 s per condition',
     )

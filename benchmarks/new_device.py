@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 from path_bounds import PATHS, PATHS_SEED, Bounds, Frame, Look, Recorder, forecast_error
 from rich.progress import track
 
@@ -172,12 +172,11 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-            '--reference': {
-                'type': Path,
-                'help': 'profile of another device; the shipped one without',
-            },
-            '--frames': {'type': int, 'default': 3000},
+            '--weights': option(DEFAULT_WEIGHTS),
+            '--reference': option(
+                None, 'profile of another device; the shipped one without', type=Path
+            ),
+            '--frames': option(3000),
         },
         quick='300 frames',
     )

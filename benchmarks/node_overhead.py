@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import yaml
-from parts.harness import Run, run_script
+from parts.harness import Run, option, run_script
 
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import share_folder
@@ -121,12 +121,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--seconds': {'type': float, 'default': 15.0, 'help': 'length of each run'},
-            '--threads': {
-                'type': int,
-                'default': DEFAULT_THREADS,
-                'help': 'CPU threads of the network',
-            },
-            '--model': {'type': Path, 'default': DEFAULT_WEIGHTS, 'help': 'network that runs'},
+            '--seconds': option(15.0, 'length of each run'),
+            '--threads': option(DEFAULT_THREADS, 'CPU threads of the network'),
+            '--model': option(DEFAULT_WEIGHTS, 'network that runs'),
         },
     )

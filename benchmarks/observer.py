@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 from parts.node_process import StandError, profile_for
 from parts.node_stand import START_LIMIT_S, Stand
 from parts.observed_latency import (
@@ -305,8 +305,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--frames': {'type': int, 'default': 1700, 'least': 1, 'help': 'answered, of a phase'},
-            '--rate-hz': {'type': float, 'default': 25.0, 'above': 0.0, 'help': 'of the camera'},
+            '--frames': option(1700, 'answered, of a phase', least=1),
+            '--rate-hz': option(25.0, 'of the camera', above=0.0),
         },
         quick=f'{QUICK_FRAMES} frames of a phase',
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from parts.harness import PUBLIC_DATA, Run, run_frame, run_script, show, turns
+from parts.harness import PUBLIC_DATA, Run, option, run_frame, run_script, show, turns
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import use_threads
@@ -285,7 +285,7 @@ if __name__ == '__main__':
         main,
         {
             **PUBLIC_DATA,
-            '--images': {'type': int, 'default': 500},
+            '--images': option(500),
         },
         quick='few images',
     )

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from parts.harness import Run, run_script
+from parts.harness import Run, option, run_script
 from rich.progress import track
 
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -317,9 +317,9 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-            '--frames': {'type': int, 'default': 20_000, 'least': 1000, 'help': 'at least 1000'},
-            '--slowest-ms': {'type': float, 'default': 25.0, 'help': 'of the paths'},
+            '--weights': option(DEFAULT_WEIGHTS),
+            '--frames': option(20_000, 'at least 1000', least=1000),
+            '--slowest-ms': option(25.0, 'of the paths'),
         },
         quick='1,000 frames',
     )

@@ -31,7 +31,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 from parts.replay_contenders import World, contenders
 from parts.replay_frames import (
     BUDGETS,
@@ -474,34 +474,15 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--only': {'nargs': '+', 'choices': STEPS, 'help': 'steps to take; all by default'},
-            '--data': {'type': Path, 'default': Path('../shared/data')},
-            '--kept': {
-                'type': Path,
-                'default': ROOT / 'out' / 'replay',
-                'help': 'folder of what is recorded',
-            },
-            '--limit': {'type': int, 'least': 1, 'help': 'images of each kind; all by default'},
-            '--trace-frames': {
-                'type': int,
-                'default': 3000,
-                'least': 1,
-                'help': 'of each condition',
-            },
-            '--period-ms': {
-                'type': float,
-                'default': 60.0,
-                'above': 0.0,
-                'help': 'from one recorded frame to the next',
-            },
-            '--frames': {
-                'type': int,
-                'default': 10_000,
-                'least': 10,
-                'help': 'replayed by each policy under each condition',
-            },
-            '--policies': {'nargs': '+', 'help': 'only those whose names hold one of these words'},
-            '--processes': {'type': int, 'default': 2, 'least': 1, 'help': 'that replay'},
+            '--only': option(None, 'steps to take; all by default', nargs='+', choices=STEPS),
+            '--data': option(Path('../shared/data')),
+            '--kept': option(ROOT / 'out' / 'replay', 'folder of what is recorded'),
+            '--limit': option(None, 'images of each kind; all by default', type=int, least=1),
+            '--trace-frames': option(3000, 'of each condition', least=1),
+            '--period-ms': option(60.0, 'from one recorded frame to the next', above=0.0),
+            '--frames': option(10_000, 'replayed by each policy under each condition', least=10),
+            '--policies': option(None, 'only those whose names hold one of these words', nargs='+'),
+            '--processes': option(2, 'that replay', least=1),
         },
         quick=f'{QUICK_IMAGES} images of each kind, {QUICK_FRAMES} frames',
     )

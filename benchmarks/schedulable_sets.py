@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Sequence
 
 import numpy as np
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 from deadline_perception.extras.several_networks.scheduling.feasibility import analyse
 
@@ -132,6 +132,6 @@ def main(run: Run) -> None:
 if __name__ == '__main__':
     run_script(
         main,
-        {'--sets': {'type': int, 'default': 1000, 'help': 'at each utilisation'}},
+        {'--sets': option(1000, 'at each utilisation')},
         quick='100 sets',
     )

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 from parts.replay_contenders import look_quality
 from parts.replay_frames import LEAST_BUDGET, MOST_BUDGET
 
@@ -236,12 +236,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--model': {'default': 'street', 'help': 'shipped network with passes'},
-            '--least': {
-                'type': float,
-                'default': 0.3,
-                'above': 0.0,
-                'help': 'AP in percent that a setting has to be worth',
-            },
+            '--model': option('street', 'shipped network with passes'),
+            '--least': option(0.3, 'AP in percent that a setting has to be worth', above=0.0),
         },
     )

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from parts.harness import Run, quantiles, run_script, show, turns
+from parts.harness import Run, option, quantiles, run_script, show, turns
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 
@@ -93,8 +93,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--model': {'default': 'street', 'help': 'name or file'},
-            '--rounds': {'type': int, 'default': 8, 'least': 1, 'help': 'of 12 frames each'},
+            '--model': option('street', 'name or file'),
+            '--rounds': option(8, 'of 12 frames each', least=1),
         },
         quick='2 rounds',
     )

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nav_msgs.msg import Odometry
-from parts.harness import Run, run_script
+from parts.harness import Run, option, run_script
 from parts.node_process import ProcessFigures, profile_for
 from parts.node_stand import Feed, Stand
 from scipy.stats import theilslopes
@@ -192,15 +192,9 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--minutes': {
-                'type': float,
-                'default': 10.0,
-                'least': 1.0,
-                'help': 'length of the run',
-            },
-            '--profile': {
-                'type': Path,
-                'help': "of the shipped weights; without it this device's own",
-            },
+            '--minutes': option(10.0, 'length of the run', least=1.0),
+            '--profile': option(
+                None, "of the shipped weights; without it this device's own", type=Path
+            ),
         },
     )

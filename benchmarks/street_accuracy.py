@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from own_models import CALIBRATION_IMAGES, MERGED, MODELS, of_classes, public_spec
-from parts.harness import Run, run_frame, run_script, show
+from parts.harness import Run, option, run_frame, run_script, show
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -271,10 +271,10 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--data': {'type': Path, 'default': Path('../shared/data')},
-            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-            '--paths': {'type': int, 'default': 10, 'help': 'paths of our frontier'},
-            '--limit': {'type': int, 'help': 'images of each source'},
+            '--data': option(Path('../shared/data')),
+            '--weights': option(DEFAULT_WEIGHTS),
+            '--paths': option(10, 'paths of our frontier'),
+            '--limit': option(None, 'images of each source', type=int),
         },
         quick='few images',
     )

@@ -33,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 from parts.beside_programs import beside_programs
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
@@ -390,11 +390,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--record': {
-                'action': 'store_true',
-                'help': 'record frames in place of replaying them',
-            },
-            '--frames': {'type': int, 'default': 1000, 'help': 'to record under each condition'},
+            '--record': option(False, 'record frames in place of replaying them'),
+            '--frames': option(1000, 'to record under each condition'),
         },
         quick='60 frames of each trace',
     )

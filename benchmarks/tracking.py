@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 from rich.progress import track
 
 from deadline_perception.core.detections import Detections, match_objects, pairwise_iou
@@ -270,13 +270,12 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--model': {'default': 'street', 'help': 'network'},
-            '--data': {
-                'type': Path,
-                'default': Path('../shared/data/kitti_0095'),
-                'help': 'sequence with track ids; left out where it is not there',
-            },
-            '--seconds': {'type': float, 'default': 24.0, 'above': 0.0, 'help': 'of the drive'},
+            '--model': option('street', 'network'),
+            '--data': option(
+                Path('../shared/data/kitti_0095'),
+                'sequence with track ids; left out where it is not there',
+            ),
+            '--seconds': option(24.0, 'of the drive', above=0.0),
         },
         quick='20 images each',
     )

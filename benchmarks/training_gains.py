@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from parts.harness import COMMAND, ROOT, Run, run_logged, run_script, show
+from parts.harness import COMMAND, ROOT, Run, option, run_logged, run_script, show
 from street_accuracy import Candidate, measure, public_detectors
 
 from deadline_perception.core.device import use_threads
@@ -429,32 +429,13 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--data': {'type': Path, 'default': Path('../shared/data')},
-            '--work': {
-                'type': Path,
-                'default': ROOT / 'out' / 'training_gains',
-                'help': 'folder that keeps every run',
-            },
-            '--steps': {'type': int, 'default': 200, 'least': 1, 'help': 'updates of a run'},
-            '--hour-steps': {
-                'type': int,
-                'default': 3200,
-                'least': 1,
-                'help': 'of those that compare labels',
-            },
-            '--minutes': {
-                'type': float,
-                'default': 60.0,
-                'above': 0.0,
-                'help': 'longest time that those train',
-            },
-            '--at-once': {
-                'type': int,
-                'default': 2,
-                'least': 1,
-                'help': 'runs at the same time, one thread each',
-            },
-            '--only': {'nargs': '+', 'metavar': 'NAME', 'help': 'runs'},
+            '--data': option(Path('../shared/data')),
+            '--work': option(ROOT / 'out' / 'training_gains', 'folder that keeps every run'),
+            '--steps': option(200, 'updates of a run', least=1),
+            '--hour-steps': option(3200, 'of those that compare labels', least=1),
+            '--minutes': option(60.0, 'longest time that those train', above=0.0),
+            '--at-once': option(2, 'runs at the same time, one thread each', least=1),
+            '--only': option(None, 'runs', nargs='+', metavar='NAME'),
         },
         quick='3 steps, few images',
     )

@@ -3,7 +3,7 @@
 A script measures in `main(run)` and ends with
 
     if __name__ == '__main__':
-        run_script(main, {'--rounds': {'type': int, 'default': 25, 'help': 'of all paths'}}, quick='5 rounds')
+        run_script(main, {'--rounds': option(25, 'of all paths', least=1)}, quick='5 rounds')
 """
 
 from __future__ import annotations
@@ -34,15 +34,6 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).resolve().parents[2]
-# Arguments of what is measured on public detectors and dashcam images.
-PUBLIC_DATA = {
-    '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
-    '--data': {
-        'type': Path,
-        'default': Path('../shared/data/bdd100k'),
-        'help': 'has train.json and val.json',
-    },
-}
 COMMAND = (
     sys.executable,
     '-m',
@@ -52,6 +43,27 @@ END_S = 20.0  # for a program to end after Ctrl-C
 _LIMITS = {'least': ('at least', operator.ge), 'above': ('more than', operator.gt)}
 Kind = TypeVar('Kind')
 Arguments = Mapping[str, Mapping[str, object]]
+
+
+def option(default: object, words: str = '', **more: object) -> dict[str, object]:
+    """What `run_script` takes of one argument: its type is that of its default, and False makes it a switch.
+
+    Args:
+        default: None where there is none, and `more` names the `type`.
+        words: help.
+        more: of `add_argument`, and the smallest legal value as `least`, or as `above` where it is not legal itself.
+    """
+    if default is False:
+        return {'action': 'store_true', 'help': words}
+    kind = {} if default is None or isinstance(default, (list, tuple)) else {'type': type(default)}
+    return {'default': default, 'help': words, **kind, **more}
+
+
+# Arguments of what is measured on public detectors and dashcam images.
+PUBLIC_DATA = {
+    '--models': option(Path('../shared/data/public_models')),
+    '--data': option(Path('../shared/data/bdd100k'), 'has train.json and val.json'),
+}
 
 
 @dataclass
@@ -126,8 +138,7 @@ def run_script(
 
     Args:
         main: measures; may return a status.
-        arguments: by flag, what `add_argument` takes, and the smallest legal value as `least`, or as `above` where it
-            is not legal itself.
+        arguments: by flag, as `option` gives them.
         quick: what `--quick` does to the measurement; empty where there is no such argument.
     """
     script = Path(main.__globals__['__file__'])

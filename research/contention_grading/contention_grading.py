@@ -63,7 +63,7 @@ from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 SEED = 3
 MOST_OF_EACH = 2  # programs of one kind at once
@@ -320,31 +320,13 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {'type': Path, 'default': Path('models/street.safetensors')},
-            '--combinations': {
-                'type': int,
-                'default': 15,
-                'least': 1,
-                'help': f'of programs; at least {FEWEST_DIFFERENT} for a result',
-            },
-            '--seconds': {
-                'type': float,
-                'default': 6.0,
-                'above': 0.0,
-                'help': 'recorded beside each',
-            },
-            '--unit-seconds': {
-                'type': float,
-                'default': 2.0,
-                'above': 0.0,
-                'help': 'recorded beside each number of units',
-            },
-            '--candidates': {
-                'type': int,
-                'default': 24,
-                'least': 3,
-                'help': 'execution paths that are pruned',
-            },
-            '--priority': {'choices': MODES, 'default': 'off'},
+            '--weights': option(Path('models/street.safetensors')),
+            '--combinations': option(
+                15, f'of programs; at least {FEWEST_DIFFERENT} for a result', least=1
+            ),
+            '--seconds': option(6.0, 'recorded beside each', above=0.0),
+            '--unit-seconds': option(2.0, 'recorded beside each number of units', above=0.0),
+            '--candidates': option(24, 'execution paths that are pruned', least=3),
+            '--priority': option('off', choices=MODES),
         },
     )

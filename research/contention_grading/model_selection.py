@@ -54,7 +54,7 @@ from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 SEEDS, FRAMES = 10, 3000
 RECORDING = Path(__file__).parent / 'results' / 'model_selection_recording.json'
@@ -382,13 +382,12 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--recording': {'type': Path, 'default': RECORDING, 'help': 'delays that are replayed'},
-            '--seeds': {'type': int, 'default': SEEDS},
-            '--frames': {'type': int, 'default': FRAMES},
-            '--threshold-ms': {
-                'type': float,
-                'help': "longest delay allowed; by default just above the fastest model's",
-            },
+            '--recording': option(RECORDING, 'delays that are replayed'),
+            '--seeds': option(SEEDS),
+            '--frames': option(FRAMES),
+            '--threshold-ms': option(
+                None, "longest delay allowed; by default just above the fastest model's", type=float
+            ),
         },
         quick='2 seeds of 600 frames',
     )

@@ -45,7 +45,7 @@ from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 SEED = 11  # other layers than those that the model was developed on
 TREES = 300
@@ -413,13 +413,11 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
-            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
-            '--minutes': {
-                'type': float,
-                'above': 0.0,
-                'help': 'longest time to measure; 5, or 0.7 with --quick',
-            },
+            '--device': option('cpu', 'cpu, cuda or cuda:INDEX'),
+            '--threads': option(1, 'CPU threads'),
+            '--minutes': option(
+                None, 'longest time to measure; 5, or 0.7 with --quick', type=float, above=0.0
+            ),
         },
         quick='fewer layers, whose errors are larger',
     )

@@ -60,7 +60,7 @@ from baselines import FixedPath
 from thresholds import ThresholdPolicy, largest_that_fits
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 
 RELATIVE = (0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 HALF = 0.5  # of the full path's median time: where the goal is judged
@@ -424,29 +424,16 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {
-                'type': Path,
-                'default': Path('models/street.safetensors'),
-                'help': 'network',
-            },
-            '--data': {
-                'type': Path,
-                'default': Path('../shared/data/carla/val.json'),
-                'help': 'COCO annotations',
-            },
-            '--quality': {
-                'type': Path,
-                'help': 'path qualities; by default those beside the weights',
-            },
-            '--profile': {'type': Path, 'help': 'latency profile; else one is measured, in 40 s'},
-            '--limit': {'type': int, 'help': 'use only so many images'},
-            '--engine': {
-                'choices': ENGINES,
-                'default': 'auto',
-                'help': 'that runs the network, on a CPU',
-            },
-            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
-            '--device': {'default': 'cpu', 'help': 'cpu or cuda'},
+            '--weights': option(Path('models/street.safetensors'), 'network'),
+            '--data': option(Path('../shared/data/carla/val.json'), 'COCO annotations'),
+            '--quality': option(
+                None, 'path qualities; by default those beside the weights', type=Path
+            ),
+            '--profile': option(None, 'latency profile; else one is measured, in 40 s', type=Path),
+            '--limit': option(None, 'use only so many images', type=int),
+            '--engine': option('auto', 'that runs the network, on a CPU', choices=ENGINES),
+            '--threads': option(1, 'CPU threads'),
+            '--device': option('cpu', 'cpu or cuda'),
         },
         quick=f'{QUICK_IMAGES} images',
     )

@@ -46,7 +46,7 @@ from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from layers import ConvolutionShape
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 UTILISATIONS = (0.0, 0.5, 1.0)
 FOREIGN_CORES = 0.05  # part of a core that programs other than the network and the co-runner may take in a round
@@ -461,13 +461,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
-            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
-            '--seconds': {
-                'type': float,
-                'default': 220.0,
-                'above': 0.0,
-                'help': 'time for measuring; starting up comes on top',
-            },
+            '--device': option('cpu', 'cpu, cuda or cuda:INDEX'),
+            '--threads': option(1, 'CPU threads'),
+            '--seconds': option(220.0, 'time for measuring; starting up comes on top', above=0.0),
         },
     )

@@ -44,7 +44,7 @@ from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.timing.profile import time_frame
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 WEIGHTS = Path(__file__).parents[2] / 'models' / 'street.safetensors'
 SCALES = {
@@ -360,19 +360,12 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
-            '--configurations': {
-                'nargs': '+',
-                'choices': configurations,
-                'default': configurations,
-            },
-            '--time-scale': {
-                'type': float,
-                'default': 1.0,
-                'above': 0.0,
-                'help': 'of the time for each network, in all 3 minutes',
-            },
-            '--case': {'type': int, 'help': argparse.SUPPRESS},
+            '--device': option('cpu', 'cpu, cuda or cuda:INDEX'),
+            '--configurations': option(configurations, nargs='+', choices=configurations),
+            '--time-scale': option(
+                1.0, 'of the time for each network, in all 3 minutes', above=0.0
+            ),
+            '--case': option(None, argparse.SUPPRESS, type=int),
         },  # in a process of its own
         quick=f'{QUICK_S:g} s for each network',
     )

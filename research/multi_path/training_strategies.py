@@ -52,7 +52,7 @@ from deadline_perception.networks.multi_path.heads import BINS
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 
 BACKWARD = 3  # a backward pass takes two products of the forward pass's size, one for inputs and one for weights
 DRAWN_STEPS = 400  # over which the operations of a strategy's steps are averaged
@@ -390,50 +390,24 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--data': {
-                'type': Path,
-                'default': ROOT.parent / 'shared' / 'data' / 'carla',
-                'help': 'folder with train.json and val.json',
-            },
-            '--config': {
-                'default': 'compact',
-                'help': 'shape of networks that start from random weights',
-            },
-            '--start': {
-                'type': Path,
-                'default': ROOT / 'models' / 'street.safetensors',
-                'help': 'weights to start from',
-            },
-            '--from-scratch': {
-                'action': 'store_true',
-                'help': 'start from random weights of --config',
-            },
-            '--seconds-per-run': {
-                'type': float,
-                'default': 40.0,
-                'above': 0.0,
-                'help': 'of training; measuring comes on top',
-            },
-            '--steps': {
-                'type': int,
-                'help': 'compute of a run in steps of the full path, in place of seconds',
-            },
-            '--strategies': {
-                'nargs': '+',
-                'choices': STRATEGIES,
-                'default': ['sandwich', 'ns-rs', 'rs-rs'],
-            },
-            '--seeds': {'type': int, 'default': 2, 'least': 1},
-            '--batch': {'type': int, 'default': 4, 'least': 1},
-            '--learning-rate': {'type': float, 'default': 3e-4},
-            '--images': {'type': int, 'help': 'validation images, all without'},
-            '--device': {'default': 'cpu'},
-            '--threads': {'type': int, 'default': torch.get_num_threads()},
-            '--runs': {
-                'type': Path,
-                'default': ROOT / 'out' / 'training_strategies',
-                'help': 'folder that keeps every run',
-            },
+            '--data': option(
+                ROOT.parent / 'shared' / 'data' / 'carla', 'folder with train.json and val.json'
+            ),
+            '--config': option('compact', 'shape of networks that start from random weights'),
+            '--start': option(ROOT / 'models' / 'street.safetensors', 'weights to start from'),
+            '--from-scratch': option(False, 'start from random weights of --config'),
+            '--seconds-per-run': option(40.0, 'of training; measuring comes on top', above=0.0),
+            '--steps': option(
+                None, 'compute of a run in steps of the full path, in place of seconds', type=int
+            ),
+            '--strategies': option(['sandwich', 'ns-rs', 'rs-rs'], nargs='+', choices=STRATEGIES),
+            '--seeds': option(2, least=1),
+            '--batch': option(4, least=1),
+            '--learning-rate': option(3e-4),
+            '--images': option(None, 'validation images, all without', type=int),
+            '--device': option('cpu'),
+            '--threads': option(torch.get_num_threads()),
+            '--runs': option(ROOT / 'out' / 'training_strategies', 'folder that keeps every run'),
         },
         quick='one seed, two steps, six images',
     )

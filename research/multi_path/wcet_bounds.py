@@ -61,7 +61,7 @@ from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 PARTS = ('predictions', 'bounds', 'budgets')
 SHARES, DRAWS, PATHS = (0.05, 0.1, 0.2), 6, 300
@@ -374,15 +374,11 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-            '--threads': {'type': int, 'default': 1},
-            '--device': {'default': 'cpu'},
-            '--profile': {'type': Path, 'help': 'predict from these times, and run no frames'},
-            '--frames': {
-                'type': int,
-                'default': 20_000,
-                'help': 'held against the bounds, alone and beside others',
-            },
+            '--weights': option(DEFAULT_WEIGHTS),
+            '--threads': option(1),
+            '--device': option('cpu'),
+            '--profile': option(None, 'predict from these times, and run no frames', type=Path),
+            '--frames': option(20_000, 'held against the bounds, alone and beside others'),
         },
         quick='400 frames',
     )

@@ -36,7 +36,7 @@ from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import ROOT, Run, run_script, show, turns
+from parts.harness import ROOT, Run, option, run_script, show, turns
 
 MODEL = 'crop_classifier'
 SPEED_MPS = 13.9  # 50 km/h
@@ -234,13 +234,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--jobs': {
-                'type': int,
-                'default': 10_000,
-                'least': 1,
-                'help': 'jobs of each level that are timed',
-            },
-            '--engine': {'choices': ENGINES, 'default': 'eager', 'help': 'what runs the segments'},
+            '--jobs': option(10_000, 'jobs of each level that are timed', least=1),
+            '--engine': option('eager', 'what runs the segments', choices=ENGINES),
         },
         quick='20 jobs',
     )

@@ -40,7 +40,7 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
 )
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 LEVELS, PERIODS, TASKS, TIMED_TASKS = 10, 6, 10, 12
 ALL_PERIODS_MS = (33.3, 50.0, 66.7, 100.0, 133.3, 150.0, 200.0, 250.0, 333.3, 500.0)
@@ -253,13 +253,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--seeds': {'type': int, 'default': 200, 'least': 1, 'help': 'sets of ten networks'},
-            '--timed': {
-                'type': int,
-                'default': 100,
-                'least': 1,
-                'help': 'sets of twelve networks that are timed',
-            },
+            '--seeds': option(200, 'sets of ten networks', least=1),
+            '--timed': option(100, 'sets of twelve networks that are timed', least=1),
         },
         quick='6 sets of each',
     )

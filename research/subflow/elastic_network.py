@@ -35,7 +35,7 @@ from deadline_perception.extras.elastic.source import find_source
 from deadline_perception.tools.elastic_data import ElasticData, read_data
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import COMMAND, Run, run_script, show
+from parts.harness import COMMAND, Run, option, run_script, show
 
 SIZE = (64, 64)
 BATCH, LEARNING_RATE = 32, 1e-3
@@ -167,12 +167,12 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--model': {'default': 'resnet18', 'help': "classifier of torchvision's"},
-            '--data': {'type': Path, 'default': CARLA / 'train.json'},
-            '--train-minutes': {'type': float, 'default': 4.0, 'help': 'of the ordinary network'},
-            '--minutes': {'type': float, 'default': 10.0, 'help': 'of tuning'},
-            '--budget-ms': {'type': float, 'default': 150.0, 'help': 'of one iteration of tuning'},
-            '--threads': {'type': int, 'default': 1},
+            '--model': option('resnet18', "classifier of torchvision's"),
+            '--data': option(CARLA / 'train.json'),
+            '--train-minutes': option(4.0, 'of the ordinary network'),
+            '--minutes': option(10.0, 'of tuning'),
+            '--budget-ms': option(150.0, 'of one iteration of tuning'),
+            '--threads': option(1),
         },
         quick='under a minute of training',
     )

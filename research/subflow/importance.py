@@ -31,7 +31,7 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.extras.elastic.elastic import SETTINGS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show
+from parts.harness import Run, option, run_script, show
 
 
 def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
@@ -102,10 +102,10 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--shapes': {'nargs': '+', 'choices': SHAPE_NAMES, 'default': ['LeNet-5', 'KWS']},
-            '--seeds': {'type': int, 'default': 4, 'least': 1, 'help': 'networks of each shape'},
-            '--iterations': {'type': int, 'default': 200, 'help': 'of nested training'},
-            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+            '--shapes': option(['LeNet-5', 'KWS'], nargs='+', choices=SHAPE_NAMES),
+            '--seeds': option(4, 'networks of each shape', least=1),
+            '--iterations': option(200, 'of nested training'),
+            '--threads': option(1, 'CPU threads'),
         },
         quick='one epoch',
     )

@@ -44,7 +44,7 @@ from deadline_perception.extras.elastic.elastic import ElasticModule
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show, turns
+from parts.harness import Run, option, run_script, show, turns
 
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
 CONSTRUCTIONS = 2000
@@ -259,11 +259,11 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--shape': {'choices': SHAPE_NAMES, 'help': 'one shape only'},
-            '--repeats': {'type': int, 'default': 30, 'help': 'rounds of inference that count'},
-            '--iterations': {'type': int, 'default': 400, 'help': 'of nested training'},
-            '--device': {'default': 'cpu', 'help': 'cpu or cuda'},
-            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+            '--shape': option(None, 'one shape only', choices=SHAPE_NAMES),
+            '--repeats': option(30, 'rounds of inference that count'),
+            '--iterations': option(400, 'of nested training'),
+            '--device': option('cpu', 'cpu or cuda'),
+            '--threads': option(1, 'CPU threads'),
         },
         quick='hardly any training',
     )

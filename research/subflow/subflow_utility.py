@@ -46,7 +46,7 @@ from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, run_script, show, timed_ms
+from parts.harness import Run, option, run_script, show, timed_ms
 
 matplotlib.use('Agg')
 SETTINGS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -269,15 +269,10 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--shape': {'choices': SHAPE_NAMES, 'default': 'AlexNet'},
-            '--jobs': {
-                'type': int,
-                'default': 50_000,
-                'least': 100,
-                'help': 'of the robot, over all speeds',
-            },
-            '--iterations': {'type': int, 'default': 200, 'help': 'of nested training'},
-            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+            '--shape': option('AlexNet', choices=SHAPE_NAMES),
+            '--jobs': option(50_000, 'of the robot, over all speeds', least=100),
+            '--iterations': option(200, 'of nested training'),
+            '--threads': option(1, 'CPU threads'),
         },
         quick='hardly any training',
     )
