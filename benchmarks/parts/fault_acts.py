@@ -168,6 +168,17 @@ def fed(kind: str, stand: str, source: str, images: Images) -> Callable[..., Fau
     return make
 
 
+def done(kind: str, stand: str, images: Images, **shared: object) -> Callable[..., Fault]:
+    """Makes faults of one kind that an act inflicts: a name, the act, what it does where its docstring does not say,
+    and fields of `Fault` beside those that are shared."""
+
+    def make(name: str, inflict: Callable | None, does: str = '', **more: object) -> Fault:
+        fields = {'images': images, **shared, **more}
+        return Fault(name, kind, stand, does or inflict.__doc__, inflict=inflict, **fields)
+
+    return make
+
+
 images_of = fed('images', 'detector', 'image', Images.IN_TIME)
 rejected = fed('images', 'detector', 'image', Images.REJECTED)
 budget_of = fed('budgets', 'detector', 'budget', Images.IN_TIME)

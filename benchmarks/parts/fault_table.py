@@ -31,7 +31,9 @@ from parts.fault_acts import (
     camera_leaves,
     claiming_jpeg,
     clock,
+    done,
     endless,
+    fed,
     file_given,
     flood,
     foreign_topic,
@@ -101,18 +103,18 @@ def turning_slowdowns(state: ContentionState) -> None:
     state.slowdown = any_number(next(_bits))
 
 
-_KILLED = {
-    'images': Images.AFTERWARDS,
-    'counted': False,
-    'may_end': True,
-    'recovers_s': 45.0,
-    'lasts_s': 2.0,
-}
 _ALL_NODES = ('vehicle_speed', 'time_budget', 'contention_monitor', 'detector', 'path_visualizer')
 _SILENT = {
     'feed': {'images_hz': 0.0, 'frames_hz': 0.0}
 }  # the stand's own camera and made-up detector
-_WHOLE = {'images': Images.IN_TIME, 'lasts_s': 1.0}
+
+of_camera = done('images', 'detector', Images.AFTERWARDS, counted=False)
+compressed = fed('images', 'compressed', 'image', Images.REJECTED)
+turned = done('lifecycle', 'detector', Images.AFTERWARDS, counted=False)
+of_reader = done('middleware', 'detector', Images.IN_TIME, lasts_s=0.0)
+of_clock = done('clocks', 'simulated', Images.IN_TIME, lasts_s=1.0)
+stepped = done('clocks', 'stepped', Images.IN_TIME, lasts_s=1.0, speed='known')
+killed = done('kills', 'bringup', Images.AFTERWARDS, counted=False, may_end=True, recovers_s=45.0)
 
 FAULTS = (
     rejected(
@@ -199,81 +201,31 @@ FAULTS = (
         lasts_s=12.0,
         says=r'no image on \S+ for 1\d\.\d s',
     ),
-    Fault(
-        'best effort comes and goes',
-        'images',
-        'detector',
-        best_effort_visitor.__doc__,
-        Images.AFTERWARDS,
-        best_effort_visitor,
-        counted=False,
-    ),
-    Fault(
-        'second camera',
-        'images',
-        'detector',
-        second_camera.__doc__,
-        Images.IN_TIME,
-        second_camera,
-        counted=False,
-    ),
-    Fault(
+    of_camera('best effort comes and goes', best_effort_visitor),
+    of_camera('second camera', second_camera, images=Images.IN_TIME),
+    of_camera(
         'default camera',
-        'images',
-        'detector',
-        'a camera with the default settings of Fast DDS, alone',
-        Images.AFTERWARDS,
         default_camera(Detection2DArray, 'detector/detections'),
+        'a camera with the default settings of Fast DDS, alone',
         feed={'images_hz': 0.0},
-        counted=False,
     ),
-    Fault(
-        'camera leaves',
-        'images',
-        'detector',
-        camera_leaves.__doc__,
-        Images.AFTERWARDS,
-        camera_leaves,
-        counted=False,
-    ),
-    Fault(
+    of_camera('camera leaves', camera_leaves),
+    compressed(
         'image bomb',
-        'images',
-        'compressed',
         'JPEG of some hundred bytes that states 65,500 x 16,000 px',
-        Images.REJECTED,
-        memory_kept(2.0),
-        feed={'image': put(data=claiming_jpeg(65_500, 16_000))},
+        put(data=claiming_jpeg(65_500, 16_000)),
+        inflict=memory_kept(2.0),
         lasts_s=0.0,
         says='65500 x 16000 px',
     ),
-    Fault(
+    compressed(
         'other format',
-        'images',
-        'compressed',
         'a TIFF that is called a JPEG',
-        Images.REJECTED,
-        feed={'image': put(data=other_format())},
+        put(data=other_format()),
         says='expected a JPEG, PNG, BMP or WebP',
     ),
-    Fault(
-        'padded JPEG',
-        'images',
-        'compressed',
-        padded.__doc__,
-        Images.IN_TIME,
-        feed={'image': padded},
-    ),
-    Fault(
-        'memory short',
-        'images',
-        'detector',
-        memory_short.__doc__,
-        Images.AFTERWARDS,
-        memory_short,
-        counted=False,
-        recovers_s=60.0,
-    ),
+    compressed('padded JPEG', padded.__doc__, padded, images=Images.IN_TIME),
+    of_camera('memory short', memory_short, recovers_s=60.0),
     budget_of('budget zero', 'budgets of 0 ms', put(budget_ms=0.0)),
     budget_of('budget negative', 'budgets of -100 ms', put(budget_ms=-100.0)),
     budget_of('budget NaN', 'budgets of NaN', put(budget_ms=NAN)),
@@ -391,118 +343,54 @@ FAULTS = (
         'budget parameters that contradict', 'expected', {'min_budget_ms': 900.0}, 'time_budget'
     ),
     parameters('speed parameter NaN', 'out of range', {'time_constant_s': NAN}, 'vehicle_speed'),
-    Fault(
-        'deactivate',
-        'lifecycle',
-        'detector',
-        'deactivated and activated under load',
-        Images.AFTERWARDS,
-        turns('deactivate', 'activate'),
-        counted=False,
-    ),
-    Fault(
+    turned('deactivate', turns('deactivate', 'activate'), 'deactivated and activated under load'),
+    turned(
         'deactivate often',
-        'lifecycle',
-        'detector',
-        'deactivated and activated ten times',
-        Images.AFTERWARDS,
         turns('deactivate', 'activate', times=10),
-        counted=False,
+        'deactivated and activated ten times',
     ),
-    Fault(
+    turned(
         'deactivate in a burst',
-        'lifecycle',
-        'detector',
-        'deactivated and activated at 100 images a second',
-        Images.AFTERWARDS,
         turns('deactivate', 'activate', times=2),
+        'deactivated and activated at 100 images a second',
         feed={'images_hz': 100.0},
-        counted=False,
         lasts_s=0.5,
     ),
-    Fault(
+    turned(
         'configure anew',
-        'lifecycle',
-        'detector',
-        'taken through all states under load',
-        Images.AFTERWARDS,
         turns('deactivate', 'cleanup', 'configure', 'activate'),
-        counted=False,
+        'taken through all states under load',
         recovers_s=30.0,
     ),
-    Fault(
+    turned(
         'configured fifty times',
-        'lifecycle',
-        'detector',
-        'taken through all states 50 times: nothing may grow',
-        Images.AFTERWARDS,
         configured_again(50),
-        counted=False,
+        'taken through all states 50 times: nothing may grow',
         recovers_s=30.0,
     ),
-    Fault(
+    turned(
         'illegal transition',
-        'lifecycle',
-        'detector',
-        'configured while active',
-        Images.IN_TIME,
         turns('configure', refused=True),
+        'configured while active',
+        images=Images.IN_TIME,
+        counted=True,
     ),
-    Fault(
-        'reader killed',
-        'middleware',
-        'detector',
-        'a subscriber of everything is killed',
-        Images.IN_TIME,
-        partial(reader, then='kill'),
-        lasts_s=0.0,
+    of_reader(
+        'reader killed', partial(reader, then='kill'), 'a subscriber of everything is killed'
     ),
-    Fault(
+    of_reader(
         'reader stopped',
-        'middleware',
-        'detector',
-        'a reliable subscriber is stopped for 4 s, then killed',
-        Images.IN_TIME,
         partial(reader, then='stop'),
-        lasts_s=0.0,
+        'a reliable subscriber is stopped for 4 s, then killed',
     ),
-    Fault(
-        'late comer',
-        'middleware',
-        'detector',
-        late_comer.__doc__,
-        Images.IN_TIME,
-        late_comer,
-        lasts_s=0.0,
-    ),
-    Fault(
+    of_reader('late comer', late_comer),
+    of_reader(
         'thirty readers',
-        'middleware',
-        'detector',
-        'Ten subscribers more to each of three topics, in one process.',
-        Images.IN_TIME,
         partial(reader, then='stay', each=10),
-        lasts_s=0.0,
+        'Ten subscribers more to each of three topics, in one process.',
     ),
-    Fault(
-        'foreign topic',
-        'middleware',
-        'detector',
-        foreign_topic.__doc__,
-        Images.IN_TIME,
-        foreign_topic,
-        lasts_s=0.0,
-    ),
-    Fault(
-        'misfit reader',
-        'middleware',
-        'detector',
-        misfit_reader.__doc__,
-        Images.IN_TIME,
-        misfit_reader,
-        lasts_s=0.0,
-        says='quality of service',
-    ),
+    of_reader('foreign topic', foreign_topic),
+    of_reader('misfit reader', misfit_reader, says='quality of service'),
     Fault(
         'detector stopped',
         'stops',
@@ -572,14 +460,10 @@ FAULTS = (
         counted=False,
         recovers_s=30.0,
     ),
-    Fault(
+    of_camera(
         'best effort',
-        'images',
-        'detector',
-        'a camera that offers best effort only',
-        Images.AFTERWARDS,
         partial(camera_leaves, reliability=ReliabilityPolicy.BEST_EFFORT),
-        counted=False,
+        'a camera that offers best effort only',
     ),
     struck('network hangs briefly', 'one segment takes 1 s', 2.0, network={'hang_s': 1.0}),
     struck(
@@ -736,114 +620,34 @@ FAULTS = (
         'images of an unknown encoding while somebody watches',
         image=put(encoding='none'),
     ),
-    Fault(
-        'clock stops',
-        'clocks',
-        'simulated',
-        '/clock stands still for 3 s',
-        inflict=clock(0.0),
-        **_WHOLE,
-    ),
-    Fault(
-        'clock gone',
-        'clocks',
-        'simulated',
-        'no /clock for 3 s',
-        Images.IN_TIME,
-        feed={'clock_hz': 0.0},
-        lasts_s=3.0,
-    ),
-    Fault(
-        'clock forward',
-        'clocks',
-        'simulated',
-        '/clock jumps 60 s ahead',
-        inflict=clock(jump_s=60.0),
-        **_WHOLE,
-    ),
-    Fault(
-        'clock back',
-        'clocks',
-        'simulated',
-        '/clock jumps 60 s back',
-        inflict=clock(jump_s=-60.0),
-        **_WHOLE,
-    ),
-    Fault(
-        'clock fast',
-        'clocks',
-        'simulated',
-        '/clock runs five times as fast',
-        inflict=clock(5.0),
-        **_WHOLE,
-    ),
-    Fault(
-        'system clock back',
-        'clocks',
-        'stepped',
-        'the system clock steps back by 60 s',
-        inflict=step(-60),
-        speed='known',
-        **_WHOLE,
-    ),
-    Fault(
-        'system clock forward',
-        'clocks',
-        'stepped',
-        'the system clock steps ahead by 60 s',
-        inflict=step(60),
-        speed='known',
-        **_WHOLE,
-    ),
-    Fault(
-        'system clock an hour back',
-        'clocks',
-        'stepped',
-        'the system clock steps back by an hour',
-        inflict=step(-3600),
-        speed='known',
-        **_WHOLE,
-    ),
+    of_clock('clock stops', clock(0.0), '/clock stands still for 3 s'),
+    of_clock('clock gone', None, 'no /clock for 3 s', feed={'clock_hz': 0.0}, lasts_s=3.0),
+    of_clock('clock forward', clock(jump_s=60.0), '/clock jumps 60 s ahead'),
+    of_clock('clock back', clock(jump_s=-60.0), '/clock jumps 60 s back'),
+    of_clock('clock fast', clock(5.0), '/clock runs five times as fast'),
+    stepped('system clock back', step(-60), 'the system clock steps back by 60 s'),
+    stepped('system clock forward', step(60), 'the system clock steps ahead by 60 s'),
+    stepped('system clock an hour back', step(-3600), 'the system clock steps back by an hour'),
     *(
-        Fault(
-            f'{node} killed',
-            'kills',
-            'bringup',
-            f'{node} gets SIGKILL',
-            inflict=signalled(node, signal.SIGKILL),
-            **_KILLED,
-        )
+        killed(f'{node} killed', signalled(node, signal.SIGKILL), f'{node} gets SIGKILL')
         for node in _ALL_NODES
     ),
-    Fault(
-        'detector terminated',
-        'kills',
-        'bringup',
-        'detector gets SIGTERM',
-        inflict=signalled('detector', signal.SIGTERM),
-        **_KILLED,
-    ),
+    killed('detector terminated', signalled('detector', signal.SIGTERM), 'detector gets SIGTERM'),
     *(
         Fault(
             f'{node} stopped',
             'stops',
             'bringup',
             f'{node}: SIGSTOP, and SIGCONT after 3 s',
-            inflict=signalled(node, signal.SIGSTOP, 3.0),
-            **_WHOLE,
+            Images.IN_TIME,
+            signalled(node, signal.SIGSTOP, 3.0),
+            lasts_s=1.0,
         )
         for node in _ALL_NODES
         if node != 'detector'
     ),
-    Fault(
-        'killed again and again',
-        'kills',
-        'bringup',
-        killed_again_and_again.__doc__,
-        inflict=killed_again_and_again,
-        **_KILLED | {'recovers_s': 0.0},
-    ),
-    Fault('supervisor killed', 'kills', 'bringup', all_end.__doc__, inflict=all_end, **_KILLED),
+    killed('killed again and again', killed_again_and_again, recovers_s=0.0),
+    killed('supervisor killed', all_end),
     start_of(
         'unknown parameter',
         'a parameter file with a misspelt name',
