@@ -294,18 +294,8 @@ def main(run: Run) -> None:
             )
     show(
         f'decisions, us: p50 (p99); the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
-        (
-            'paths',
-            'caches',
-            'prepared in s',
-            'plan',
-            're-decision',
-            'all of a frame',
-            'loop',
-            'noted',
-            'frame of cheapest',
-            'loop of cheapest',
-        ),
+        'paths | caches | prepared in s | plan | re-decision | '
+        'all of a frame | loop | noted | frame of cheapest | loop of cheapest',
         shown,
     )
     for row in rows:

@@ -134,14 +134,7 @@ def show_engines(run: Run, result: dict) -> None:
         )
     show(
         f'whole frames on {result["device"]}, {result["threads"]} thread(s), median ms',
-        (
-            'path',
-            'eager',
-            'openvino',
-            'eager over openvino',
-            'AP eager',
-            'AP openvino',
-        ),
+        'path | eager | openvino | eager over openvino | AP eager | AP openvino',
         rows,
     )
     print('segments: ' + ', '.join(f'{count} {form}' for form, count in result['forms'].items()))

@@ -165,13 +165,7 @@ def show_what_is_wrong(
     )
     show(
         f'of {LONGEST}',
-        (
-            'images',
-            'class',
-            'calibration error',
-            'AP50 lost to the best shorter answer',
-            'certainly',
-        ),
+        'images | class | calibration error | AP50 lost to the best shorter answer | certainly',
         [
             (kind, name, error, losses[kind][name], certain[kind][name])
             for kind, of_class in errors.items()

@@ -288,19 +288,7 @@ def report(run: Run, found: dict[str, dict[str, dict[str, float]]]) -> None:
             )
     show(
         'jobs of networks that share a processor',
-        (
-            'condition',
-            'task',
-            'jobs',
-            'misses',
-            'upper 95 %',
-            'level',
-            'raised',
-            'period, ms',
-            'promised',
-            'measured',
-            'ratio',
-        ),
+        'condition | task | jobs | misses | upper 95 % | level | raised | period, ms | promised | measured | ratio',
         rows,
     )
     for condition, by_task in found.items():

@@ -156,14 +156,8 @@ def _print(found: dict[str, dict]) -> None:
         rows.append((name, seconds, errors, coverage, tightness, 100.0 * row['expected_ap']))
     show(
         'bounds of paths on a device that was not measured',
-        (
-            'times',
-            'timing, s',
-            'error of paths: median, p90, max, %',
-            'coverage of 100, 1,000, all, %',
-            'bound over latency, the same, and the last 100',
-            'expected AP',
-        ),
+        'times | timing, s | error of paths: median, p90, max, % | coverage of 100, 1,000, all, % | '
+        'bound over latency, the same, and the last 100 | expected AP',
         rows,
     )
 

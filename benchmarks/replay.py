@@ -408,19 +408,7 @@ def tell(condition: str, rows: dict[str, dict]) -> None:
 
     show(
         f'{condition}: AP of own answers in time, all else in percent',
-        (
-            'policy',
-            'AP',
-            '95 %',
-            'of clairvoyant',
-            'ours more by',
-            'own',
-            'promised',
-            'late',
-            'again',
-            'run',
-            'bound/time',
-        ),
+        'policy | AP | 95 % | of clairvoyant | ours more by | own | promised | late | again | run | bound/time',
         [
             (
                 name,

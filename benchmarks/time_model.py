@@ -352,19 +352,7 @@ def main(run: Run) -> None:
         of_conditions = list(pool.map(rows_of, CONDITIONS, [run.quick] * len(CONDITIONS)))
     rows = [row for rows, _ in of_conditions for row in rows]
     scale = of_conditions[0][1]
-    heads = (
-        'condition',
-        'parts',
-        'frames',
-        'late %',
-        'beyond %',
-        'rest %',
-        'bound/time',
-        'early',
-        'again late %',
-        'AP',
-        'AP gained',
-    )
+    heads = 'condition | parts | frames | late % | beyond % | rest % | bound/time | early | again late % | AP | AP gained'
     show(
         'time model, each part switched off',
         heads,

@@ -266,11 +266,14 @@ def shown(value: object) -> str:
 
 
 def show(
-    title: str, heads: Iterable[str], rows: Iterable[Iterable[object]], *, words: int = 1
+    title: str, heads: str | Iterable[str], rows: Iterable[Iterable[object]], *, words: int = 1
 ) -> None:
-    """Prints a table; numbers of its own form come as text. The first `words` columns begin at the left."""
+    """Prints a table; numbers of its own form come as text. The first `words` columns begin at the left.
+
+    Many heads are one text, as `'path | eager | openvino'`.
+    """
     table = Table(title=title, title_justify='left')
-    for number, head in enumerate(heads):
+    for number, head in enumerate(heads.split(' | ') if isinstance(heads, str) else heads):
         table.add_column(head, justify='left' if number < words else 'right')
     for row in rows:
         table.add_row(*map(shown, row))

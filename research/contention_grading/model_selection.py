@@ -174,17 +174,7 @@ def print_outcomes(title: str, rows: Mapping[str, Outcome]) -> None:
         )
     show(
         title,
-        (
-            '',
-            'AP',
-            'AP in time',
-            'violations %',
-            'unavoidable %',
-            'bound missed %',
-            'switches %',
-            'longest late',
-            'us a frame',
-        ),
+        ' | AP | AP in time | violations % | unavoidable % | bound missed % | switches % | longest late | us a frame',
         shown,
     )
 

@@ -277,19 +277,7 @@ def print_tables(result: dict) -> None:
     show(
         f'{result["images"]} images of {result["dataset"]}; full path: AP {full["ap"]:.1f}, {full["pooled"]:.1f} of '
         f'the classes that rank: {", ".join(result["ranked_by"])}',
-        (
-            'policy',
-            'relative',
-            'deadline',
-            'AP',
-            'AP50',
-            'rank',
-            'loss rank, 95 %',
-            'missed',
-            'median',
-            'p99 ms',
-            'paths',
-        ),
+        'policy | relative | deadline | AP | AP50 | rank | loss rank, 95 % | missed | median | p99 ms | paths',
         rows,
     )
     goal = result['goal']

@@ -343,22 +343,8 @@ def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
     """Prints the table; returns what stands against the goals. `co_runner` is what it achieved, by utilisation."""
     show(
         'Layers of table VI beside a co-runner, all runs; ms',
-        (
-            'layer',
-            'co-runner',
-            'runs',
-            'min',
-            'mean',
-            'max',
-            'WCET',
-            'with allowance',
-            'over max',
-            'above',
-            'interrupted',
-            'oblivious',
-            'above',
-            'calibrated',
-        ),
+        'layer | co-runner | runs | min | mean | max | WCET | '
+        'with allowance | over max | above | interrupted | oblivious | above | calibrated',
         [
             (
                 row['layer'],

@@ -234,17 +234,7 @@ def main(run: Run) -> None:
         show(
             f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and {found["ordinary_ms"]:.3f} ms '
             'ordinary',
-            (
-                'u',
-                'accuracy %',
-                'untrained %',
-                'prefix ms',
-                'narrow ms',
-                'masked ms',
-                'element ms',
-                'training ms',
-                'built us',
-            ),
+            'u | accuracy % | untrained % | prefix ms | narrow ms | masked ms | element ms | training ms | built us',
             rows,
             words=0,
         )

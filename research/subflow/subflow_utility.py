@@ -233,16 +233,7 @@ def main(run: Run) -> None:
     }
     show(
         f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})',
-        (
-            'cm/s',
-            'budget ms',
-            'mean ms',
-            'longest ms',
-            'mean u',
-            'over budget',
-            'worst excess ms',
-            'infeasible',
-        ),
+        'cm/s | budget ms | mean ms | longest ms | mean u | over budget | worst excess ms | infeasible',
         [
             (
                 f'{100 * speed:.0f}',
