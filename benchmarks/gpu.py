@@ -56,92 +56,62 @@ class Part:
 
     name: str
     shows: str
-    command: tuple[str, ...]
+    command: str
     minutes: float
 
 
-def command(*words: str) -> tuple[str, ...]:
-    """A command of the package."""
-    return (*COMMAND[1:], *words)
-
-
+OF_PACKAGE = ' '.join(COMMAND[1:])  # a command of the package
 PARTS = (
-    Part('doctor', 'what the machine has and lacks', command('doctor'), 1),
+    Part('doctor', 'what the machine has and lacks', f'{OF_PACKAGE} doctor', 1),
     Part(
         'tests',
         'tests that are skipped without a GPU',
-        ('-m', 'pytest', '-q', '-rs', '-n', '4', *CUDA_TESTS),
+        f'-m pytest -q -rs -n 4 {" ".join(CUDA_TESTS)}',
         3,
     ),
     Part(
         'profile_float32',
         'times of all segments as CUDA graphs, and their worst cases',
-        command(
-            'profile', '--device', 'cuda', '--minutes', '1', '--out', '{into}/profile_float32.json'
-        ),
+        f'{OF_PACKAGE} profile --device cuda --minutes 1 --out {{into}}/profile_float32.json',
         2,
     ),
     Part(
         'profile_float16',
         'the same in float16',
-        command(
-            'profile',
-            '--device',
-            'cuda',
-            '--engine',
-            'float16',
-            '--minutes',
-            '1',
-            '--out',
-            '{into}/profile_float16.json',
-        ),
+        f'{OF_PACKAGE} profile --device cuda --engine float16 --minutes 1 '
+        '--out {into}/profile_float16.json',
         2,
     ),
     Part(
         'profile_eager',
         'the same without CUDA graphs',
-        command(
-            'profile',
-            '--device',
-            'cuda',
-            '--engine',
-            'eager',
-            '--quick',
-            '--out',
-            '{into}/profile_eager.json',
-        ),
+        f'{OF_PACKAGE} profile --device cuda --engine eager --quick '
+        '--out {into}/profile_eager.json',
         2,
     ),
     Part(
         'gpu_engines',
         'eager, CUDA graphs and float16 interleaved: time, and what float16 changes',
-        ('benchmarks/gpu_engines.py', '--out', '{into}/gpu_engines.json'),
+        'benchmarks/gpu_engines.py --out {into}/gpu_engines.json',
         5,
     ),
     Part(
         'wcet_bounds',
         'the analytical model of CUDA graphs: predictions, bounds, AP',
-        (
-            'research/multi_path/wcet_bounds.py',
-            '--device',
-            'cuda',
-            '--frames',
-            '6000',
-            '--out',
-            '{into}/wcet_bounds.json',
-        ),
+        'research/multi_path/wcet_bounds.py --device cuda --frames 6000 '
+        '--out {into}/wcet_bounds.json',
         9,
     ),
     Part(
         'layer_wcet',
         'worst cases of layers (multi-path paper, table VI)',
-        ('research/multi_path/layer_wcet.py', '--device', 'cuda'),
+        'research/multi_path/layer_wcet.py --device cuda',
         6,
     ),
     Part(
         'operator_times',
         'time of each operator at each setting',
-        ('research/multi_path/operator_times.py', '--device', 'cuda'),
+        'research/multi_path/operator_times.py --device cuda',
         6,
     ),
 )
@@ -213,7 +183,7 @@ def note(into: Path, name: str, outcome: dict) -> None:
 
 def run(part: Part, into: Path) -> dict:
     """Runs a part, and says what came of it."""
-    words = [sys.executable, *(word.replace('{into}', str(into)) for word in part.command)]
+    words = [sys.executable, *(word.replace('{into}', str(into)) for word in part.command.split())]
     print(f'{part.name}: {part.shows}', flush=True)
     found = os.pathsep.join(
         filter(None, (str(ROOT), os.environ.get('PYTHONPATH')))

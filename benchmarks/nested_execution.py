@@ -43,12 +43,13 @@ from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import Job, JobRecord, Outcome
 from deadline_perception.runtime.pipeline import FrameClient
-from deadline_perception.system.priority import MODES, ThreadPriority
+from deadline_perception.system.priority import ThreadPriority
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.ensure_profile import ensure_profile
 
 CAMERA_MS, LOOK_MS, SETTLE_S = 1000.0 / 30.0, 500.0, 5.0
 SPEED_MPS, CROP_PX = 13.9, 48
+THREADS, PRIORITY = 1, 'auto'
 GOAL_MISSES, GOAL_QUALITY = 0.01, 0.97
 DETECTOR_PERIODS_MS = (100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0)
 
@@ -92,10 +93,10 @@ class Images:
         return images[number % len(images)]
 
 
-def load(requests: Sequence[TaskRequest], threads: int) -> list[NestedTask]:
+def load(requests: Sequence[TaskRequest]) -> list[NestedTask]:
     """The tasks, warm."""
     return [
-        load_nested_task(request, share_folder() / 'models', threads=threads)
+        load_nested_task(request, share_folder() / 'models', threads=THREADS)
         for request in requests
     ]
 
@@ -124,15 +125,15 @@ def run_tasks(
     tasks: Sequence[NestedTask],
     images: Images,
     seconds: float,
-    priority: ThreadPriority,
-    threads: int,
 ) -> dict[str, list[JobRecord]]:
     """Runs tasks of one device together by the schedule, which follows their calibration; the first seconds are not
     told. Gives the jobs of each task."""
     clients = {task.name: Client(task) for task in tasks}
     executor = Executor()
     executor.start(
-        priority, lambda error: print(error, file=sys.stderr), prepare=lambda: use_threads(threads)
+        ThreadPriority(PRIORITY),
+        lambda error: print(error, file=sys.stderr),
+        prepare=lambda: use_threads(THREADS),
     )
     scheduler = NetworkScheduler(
         executor, {name: (client.task, client) for name, client in clients.items()}
@@ -199,37 +200,23 @@ def summarise(task: NestedTask, records: Sequence[JobRecord]) -> dict[str, float
 
 def run_alone(args: argparse.Namespace, name: str, seconds: float) -> subprocess.Popen:
     """A process that runs one task as if it had the machine to itself."""
-    command = [
-        sys.executable,
-        __file__,
-        '--alone',
-        name,
-        '--seconds',
-        str(seconds),
-        '--threads',
-        str(args.threads),
-        '--priority',
-        args.priority,
-    ]
+    words = f'--alone {name} --seconds {seconds}'.split()
+    tasks = ['--tasks', str(args.tasks)] if args.tasks else []
     return subprocess.Popen(
-        command + (['--tasks', str(args.tasks)] if args.tasks else []),
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, __file__, *words, *tasks], stdout=subprocess.PIPE, text=True
     )
 
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
+    restart_with_environment(THREADS)
+    use_threads(THREADS)
     requests = read_tasks(args.tasks) if args.tasks else default_tasks()
     images = Images()
     if args.alone:
-        tasks = load([request for request in requests if request.name == args.alone], args.threads)
+        tasks = load([request for request in requests if request.name == args.alone])
         print('ready', flush=True)
-        records = run_tasks(
-            tasks, images, args.seconds, ThreadPriority(args.priority), args.threads
-        )
+        records = run_tasks(tasks, images, args.seconds)
         print(json.dumps(summarise(tasks[0], records[args.alone])))
         return
     seconds = 5.0 if run.quick else args.minutes * 60.0 / 4.0
@@ -237,14 +224,13 @@ def main(run: Run) -> None:
     for model in sorted(
         {request.model for request in requests if not request.profile and ':' not in request.model}
     ):
-        ensure_profile(find_weights(model, models), 'cpu', args.threads, models / 'profiles')
+        ensure_profile(find_weights(model, models), 'cpu', THREADS, models / 'profiles')
     print(f'loading {len(requests)} networks', file=sys.stderr)
-    tasks, found = load(requests, args.threads), {}
+    tasks, found = load(requests), {}
     for condition, programs in (('idle', 0), (f'beside {args.busy}', args.busy)):
         print(f'{condition}: scheduled, then {len(requests)} processes', file=sys.stderr)
         with busy_programs(programs) if programs else nullcontext():
-            priority = ThreadPriority(args.priority)
-            records = run_tasks(tasks, images, seconds, priority, args.threads)
+            records = run_tasks(tasks, images, seconds)
             found[f'scheduled, {condition}'] = {
                 task.name: summarise(task, records[task.name]) for task in tasks
             }
@@ -260,7 +246,7 @@ def main(run: Run) -> None:
         seconds_per_condition=seconds,
         speed_mps=SPEED_MPS,
         busy_programs=args.busy,
-        priority=args.priority,
+        priority=PRIORITY,
         conditions=found,
     )
 
@@ -308,8 +294,6 @@ if __name__ == '__main__':
             '--minutes': option(10.0, 'of all four conditions together', above=0.0),
             '--tasks': option(None, 'task file; its cameras are not looked at', type=Path),
             '--busy': option(1, 'busy programs'),
-            '--threads': option(1, 'per network operation'),
-            '--priority': option('auto', "as the nodes' parameter of that name", choices=MODES),
             '--alone': option(None, argparse.SUPPRESS),
             '--seconds': option(None, argparse.SUPPRESS, type=float),
         },

@@ -48,18 +48,9 @@ def record(
     parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': threads}}}))
     run_nodes(
         [
-            '--bag',
-            str(bag),
-            '--record',
-            str(recording),
-            '--model',
-            str(weights),
-            '--profile',
-            str(profile),
-            '--params-file',
-            str(parameters),
-            '--image-transport',
-            transport,
+            *('--bag', str(bag), '--record', str(recording), '--image-transport', transport),
+            *('--model', str(weights), '--profile', str(profile)),
+            *('--params-file', str(parameters)),
         ],
         folder / 'nodes.log',
         limit_s=LIMIT_S,

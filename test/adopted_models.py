@@ -52,22 +52,9 @@ def adopted(tmp_path_factory) -> Adopted:
         rename.write_text('car: vehicle\nbike: null\n')
         data = write_annotations(folder)
         run = run_command(
-            'adopt',
-            f'ssdlite320_mobilenet_v3_large:{weights}',
-            yolo,
-            '--classes',
-            'car,person,bike',
-            '--rename',
-            rename,
-            '--data',
-            data,
-            '--images',
-            data,
-            '--minutes',
-            '0.05',
-            '--float-only',
-            '--out',
-            folder / 'sets' / 'set.yaml',
+            *('adopt', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--float-only'),
+            *('--classes', 'car,person,bike', '--rename', rename, '--minutes', '0.05'),
+            *('--data', data, '--images', data, '--out', folder / 'sets' / 'set.yaml'),
             environment={'XDG_CACHE_HOME': str(folder / 'cache')},
         )
         (folder / 'run.pickle').write_bytes(pickle.dumps(run))

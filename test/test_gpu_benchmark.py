@@ -16,7 +16,7 @@ def gpu(load_benchmark):
 
 
 def test_every_test_and_script_that_it_runs_is_there(gpu, repository):
-    words = [word for part in gpu.PARTS for word in part.command]
+    words = [word for part in gpu.PARTS for word in part.command.split()]
     scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
     assert {*gpu.CUDA_TESTS} <= {*scripts}
     assert not [script for script in scripts if not (repository / script).exists()]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -200,62 +201,41 @@ def test_a_mismatch_names_both_values(change, there, here):
     assert there in difference and here in difference
 
 
+REMOVED = object()
+
+
 @pytest.mark.parametrize(
-    ('damage', 'message'),
+    ('place', 'value', 'message'),
     [
-        (lambda content: content.update(format=1), 'no latency profile of format 2'),
-        (lambda content: content.pop('segments'), 'segments'),
-        (
-            lambda content: content['segments']['pre'].update(p05=float('nan')),
-            r"segments\['pre'\]: quantiles are .* expected finite",
-        ),
-        (
-            lambda content: content['segments']['pre'].update(p50=True),
-            r"segments\['pre'\].p50 is True, expected float, got bool",
-        ),
-        (lambda content: content['segments']['pre'].pop('p99'), 'missing required field p99'),
-        (
-            lambda content: content['segments']['pre'].update(count=-1),
-            'count is -1, expected int >= 0',
-        ),
-        (lambda content: content.update(segments={}), 'no segment'),
-        (lambda content: content['facts'].update(threads=0), 'threads'),
-        (lambda content: content['facts'].update(name=3), 'profile.facts.name is 3, expected str'),
-        (lambda content: content['segments']['pre'].update(max=10**29), 'from 0 to 3600000'),
-        (lambda content: content.update(input_size=[384]), 'input_size'),
-        (
-            lambda content: content.update(image_size=[10**6, 10**6]),
-            'image_size is .* at most 67108864 px',
-        ),
-        (lambda content: content.update(surprise=1), 'surprise'),
-        (
-            lambda content: content.update(paths=[]),
-            r'profile.paths is \[\], expected object, got array',
-        ),
-        (
-            lambda content: content.update(wcet_ms={'pre': 1.0}),
-            '1 segments have worst-case times, expected the 2',
-        ),
-        (
-            lambda content: content.update(wcet_ms={**WCET_MS, 'pre': -1.0}),
-            'worst-case times, expected .* at least 0',
-        ),
-        (lambda content: content.update(wcet_ms=[1.0]), r'wcet_ms is \[1.0\], expected object'),
-        (
-            lambda content: content.update(wcet_ms=WCET_MS, interference_ms=[[1.0, 2.0]]),
-            'interference is',
-        ),
-        (
-            lambda content: content.update(wcet_ms=WCET_MS, interference_ms=5),
-            'interference_ms is 5, expected array',
-        ),
+        ('format', 1, 'no latency profile of format 2'),
+        ('segments', REMOVED, 'segments'),
+        ('segments.pre.p05', math.nan, r"segments\['pre'\]: quantiles are .* expected finite"),
+        ('segments.pre.p50', True, r"segments\['pre'\].p50 is True, expected float, got bool"),
+        ('segments.pre.p99', REMOVED, 'missing required field p99'),
+        ('segments.pre.count', -1, 'count is -1, expected int >= 0'),
+        ('segments', {}, 'no segment'),
+        ('facts.threads', 0, 'threads'),
+        ('facts.name', 3, 'profile.facts.name is 3, expected str'),
+        ('segments.pre.max', 10**29, 'from 0 to 3600000'),
+        ('input_size', [384], 'input_size'),
+        ('image_size', [10**6, 10**6], 'image_size is .* at most 67108864 px'),
+        ('surprise', 1, 'surprise'),
+        ('paths', [], r'profile.paths is \[\], expected object, got array'),
+        ('wcet_ms', {'pre': 1.0}, '1 segments have worst-case times, expected the 2'),
+        ('wcet_ms', {**WCET_MS, 'pre': -1.0}, 'worst-case times, expected .* at least 0'),
+        ('wcet_ms', [1.0], r'wcet_ms is \[1.0\], expected object'),
+        ('interference_ms', [[1.0, 2.0]], 'interference is'),
+        ('interference_ms', 5, 'interference_ms is 5, expected array'),
     ],
 )
-def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, damage, message):
+def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, place, value, message):
     file = tmp_path / 'profile.json'
     PROFILE.save(file)
-    content = json.loads(file.read_text())
-    damage(content)
+    content = {'wcet_ms': WCET_MS, **json.loads(file.read_text())}
+    holder, (*outer, name) = content, place.split('.')
+    for key in outer:
+        holder = holder[key]
+    holder.pop(name) if value is REMOVED else holder.update({name: value})
     file.write_text(json.dumps(content))
     with pytest.raises(
         JsonFileError, match=f'{message}.*deadline-perception profile --weights WEIGHTS$'
