@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from json_damage import REMOVED, put
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts
 from deadline_perception.core.json_file import JsonFileError
@@ -201,9 +202,6 @@ def test_a_mismatch_names_both_values(change, there, here):
     assert there in difference and here in difference
 
 
-REMOVED = object()
-
-
 @pytest.mark.parametrize(
     ('place', 'value', 'message'),
     [
@@ -232,10 +230,7 @@ def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, place, value, m
     file = tmp_path / 'profile.json'
     PROFILE.save(file)
     content = {'wcet_ms': WCET_MS, **json.loads(file.read_text())}
-    holder, (*outer, name) = content, place.split('.')
-    for key in outer:
-        holder = holder[key]
-    holder.pop(name) if value is REMOVED else holder.update({name: value})
+    put(content, place, value)
     file.write_text(json.dumps(content))
     with pytest.raises(
         JsonFileError, match=f'{message}.*deadline-perception profile --weights WEIGHTS$'

@@ -111,12 +111,6 @@ def learnt():
     return Learnt()
 
 
-def test_a_slow_frame_is_a_miss_of_its_bound(learnt):
-    before = learnt.calibrator.factor
-    learnt.take(ran(40.0))
-    assert learnt.calibrator.misses == 1 and learnt.calibrator.factor > before
-
-
 def test_frames_as_fast_as_expected_are_no_misses_and_the_slowdown_counts(learnt):
     for _ in range(5):
         learnt.take(ran(9.9))
@@ -199,7 +193,7 @@ def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(l
     ) == (0, 1)
 
 
-@pytest.mark.parametrize('network_ms, teaches', [(0.0, False), (3.0, False), (30.0, True)])
+@pytest.mark.parametrize('network_ms, teaches', [(0.0, False), (3.0, False), (5.0, True)])
 def test_an_aborted_frame_counts_where_it_exceeded_its_bound(learnt, network_ms, teaches):
     learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
     assert (learnt.calibrator.frames, learnt.calibrator.misses) == (int(teaches), int(teaches))
@@ -440,15 +434,6 @@ class TestWorstCase:
 
 
 # --- the reserve ---
-
-
-def test_reserves_the_floor_until_more_was_seen():
-    reserve = Reserve(2.0)
-    assert reserve.reserve_ms == 2.0
-    reserve.observe(0.5)
-    assert reserve.reserve_ms == 2.0
-    reserve.observe(3.0)
-    assert reserve.reserve_ms == 3.0
 
 
 def test_one_long_pause_costs_no_more_than_the_ceiling_and_is_forgotten():

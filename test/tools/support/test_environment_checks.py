@@ -11,7 +11,7 @@ import torch
 from deadline_perception.engines import segment_store
 from deadline_perception.engines.tensor_file import write_tensors
 from deadline_perception.tools.support import environment_checks as machine_findings
-from deadline_perception.tools.support.environment_checks import Finding, State
+from deadline_perception.tools.support.environment_checks import State
 
 Usage = namedtuple('Usage', 'total used free')
 TORCH = {'torch': '2.9.0', 'torchvision': '0.24.0', 'cuda': '12.8', 'devices': []}
@@ -37,57 +37,40 @@ def test_python_versions(version: tuple[int, int], state: State) -> None:
     assert bool(finding.remedy) == (state is State.MISSING)
 
 
+ROS, OWN = probe(rmw='rmw_fastrtps_cpp'), ['TimeBudget', 'Schedule', '_schedule', '__file__']
+GPU, LIBRARIES = (
+    probe(**{**TORCH, 'devices': ['Orin']}),
+    {'json': 'json', 'no_such': 'Some-Package'},
+)
+NO_NMS = 'RuntimeError: operator torchvision::nms does not exist'
+NOT_PERMITTED = 'SCHED_FIFO 10 is not permitted (limit rtprio)'
+
+
 @pytest.mark.parametrize(
-    ('finding', 'state', 'words', 'remedy'),
+    ('check', 'given', 'state', 'words', 'remedy'),
     [
+        ('ros', (ROS, 'jazzy'), State.FINE, 'jazzy, .*, rmw_fastrtps_cpp', ''),
+        ('interfaces', (probe(ours=OWN, boxes=['Detection2DArray']),), State.FINE, '^2 of', ''),
+        ('interfaces', (probe('no msg'),), State.MISSING, 'no msg', 'make setup'),
+        ('torch', (probe(NO_NMS),), State.MISSING, 'torchvision::nms', 'pip install'),
+        ('cuda', (GPU, Path('/absent')), State.FINE, '^12.8: Orin$', ''),
         (
-            machine_findings.check_ros(probe(rmw='rmw_fastrtps_cpp'), 'jazzy'),
-            State.FINE,
-            'jazzy, .*, rmw_fastrtps_cpp',
-            '',
-        ),
-        (
-            machine_findings.check_interfaces(
-                probe(
-                    ours=['TimeBudget', 'Schedule', '_schedule', '__file__'],
-                    boxes=['Detection2DArray'],
-                )
-            ),
-            State.FINE,
-            '^2 of',
-            '',
-        ),
-        (machine_findings.check_interfaces(probe('no msg')), State.MISSING, 'no msg', 'make setup'),
-        (
-            machine_findings.check_torch(
-                probe('RuntimeError: operator torchvision::nms does not exist')
-            ),
-            State.MISSING,
-            'torchvision::nms',
-            'pip install',
-        ),
-        (
-            machine_findings.check_cuda(probe(**{**TORCH, 'devices': ['Orin']}), Path('/absent')),
-            State.FINE,
-            '^12.8: Orin$',
-            '',
-        ),
-        (
-            machine_findings.check_libraries({'json': 'json', 'no_such_module': 'Some-Package'}),
+            'libraries',
+            (LIBRARIES,),
             State.MISSING,
             '^not installed: Some-Package$',
             'pip install Some-Package',
         ),
         (
-            machine_findings.check_priority(('SCHED_FIFO 10, nice -15, memory locked', ())),
+            'priority',
+            (('SCHED_FIFO 10, nice -15, memory locked', ()),),
             State.FINE,
             'SCHED_FIFO 10',
             '',
         ),
         (
-            machine_findings.check_priority(
-                ('SCHED_OTHER, nice 0', ('SCHED_FIFO 10 is not permitted (limit rtprio)',))
-            ),
+            'priority',
+            (('SCHED_OTHER, nice 0', (NOT_PERMITTED,)),),
             State.NOTE,
             'limit rtprio',
             'docs/device.md',
@@ -95,8 +78,9 @@ def test_python_versions(version: tuple[int, int], state: State) -> None:
     ],
 )
 def test_what_is_missing_comes_with_the_way_to_get_it(
-    finding: Finding, state: State, words: str, remedy: str
+    check: str, given: tuple, state: State, words: str, remedy: str
 ) -> None:
+    finding = getattr(machine_findings, f'check_{check}')(*given)
     assert finding.state is state and re.search(words, finding.found)
     assert remedy in finding.remedy and bool(remedy) == bool(finding.remedy)
 
