@@ -60,6 +60,7 @@ SPACES = [
         ((1, 1, 2, 1), (1.0, 0.8, 0.6, 0.4, 0.2), range(12, 301, 12), 5),
     )
 ]
+FRAMES = 1500  # per policy and space, hot; a third cold
 GOAL_US, GOAL_OF_PASSES_US = 20.0, 30.0
 GOAL_SHARE = 0.002
 DEVIATION = 0.06  # of the logarithm of a frame's time, as on a machine of two cores
@@ -242,7 +243,7 @@ def time_loop(
 
 def main(run: Run) -> None:
     args = run.args
-    frames = 60 if run.quick else args.frames
+    frames = 60 if run.quick else FRAMES
     measured = LatencyProfile.load(args.profile)
     cheapest_ms = min(times.p50 for times in measured.paths.values())
     shown, rows, sweep = [], [], np.zeros(SWEPT_BYTES, np.uint8)
@@ -314,7 +315,6 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--frames': option(1500, 'frames per policy and space, hot; a third cold', least=3),
             '--profile': option(PROFILE, "whose cheapest path's time decisions are held to"),
         },
         quick='60 frames',

@@ -269,7 +269,7 @@ def main(run: Run) -> int:
     args = run.args
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    weights = find_weights(args.weights)
+    weights = find_weights(DEFAULT_WEIGHTS)
     read = readers(weights)
     unknown = set(args.only) - set(read)
     if unknown:
@@ -304,7 +304,6 @@ if __name__ == '__main__':
         main,
         {
             '--only': option([], 'kinds of files to try', nargs='+', metavar='KIND'),
-            '--weights': option(DEFAULT_WEIGHTS, 'of a detector, to damage'),
         },
         quick=f'{_QUICK_OF_KIND} files of each kind',
     )

@@ -20,6 +20,7 @@ from pathlib import Path
 from parts.harness import Run, option, run_script
 
 from deadline_perception.core.device import process_environment, use_threads
+from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.core.tied_process import start_tied, stop_tied
 from deadline_perception.extras.rendered_drive.drive import render_drive
@@ -79,9 +80,9 @@ def core_share(model: str, seconds: float) -> float:
 def main(run: Run) -> None:
     args = run.args
     if args.work:
-        run_frames(args.model)
+        run_frames(DEFAULT_MODEL)
         return
-    share = core_share(args.model, args.seconds)
+    share = core_share(DEFAULT_MODEL, args.seconds)
     run.goal('share of a core', share, most=GOAL_CORE)
     run.write(seconds=args.seconds, core_share=share)
 
@@ -90,7 +91,6 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--model': option('street'),
             '--seconds': option(30.0, above=0.0),
             '--work': option(False, argparse.SUPPRESS),
         },

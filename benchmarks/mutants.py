@@ -45,6 +45,7 @@ TESTS = {  # modules, and where their tests do not lie at their own place, those
 # Loaded once; a fork has them for nothing.
 LOADED_BEFORE = ('cv2', 'hypothesis', 'scipy.optimize', 'torch')
 GOAL_SHARE = 0.85
+MUTANTS, SEED = 25, 0  # of each module, and of the sample
 LEAST_LIMIT_S, SLOWER = (
     20.0,
     5.0,
@@ -230,8 +231,8 @@ def main(run: Run) -> None:
     os.chdir(ROOT)
     for name in LOADED_BEFORE:
         importlib.import_module(name)
-    mutants = 3 if run.quick else run.args.mutants
-    found = [run_module(module, mutants, run.args.seed) for module in run.args.modules]
+    mutants = 3 if run.quick else MUTANTS
+    found = [run_module(module, mutants, SEED) for module in run.args.modules]
     show(
         'mutants',
         ('module', 'possible', 'drawn', 'killed'),
@@ -247,15 +248,13 @@ def main(run: Run) -> None:
     )
     killed, drawn = (sum(row[name] for row in found) for name in ('killed', 'mutants'))
     run.goal('killed mutants', killed / drawn, least=GOAL_SHARE)
-    run.write(seed=run.args.seed, mutants=drawn, killed=killed, modules=found)
+    run.write(seed=SEED, mutants=drawn, killed=killed, modules=found)
 
 
 if __name__ == '__main__':
     run_script(
         main,
         {
-            '--mutants': option(25, 'of each module', least=1),
-            '--seed': option(0, 'of the sample'),
             '--modules': option(list(TESTS), nargs='+', choices=list(TESTS), metavar='MODULE'),
         },
         quick='3 mutants of each module',

@@ -78,7 +78,7 @@ def main(run: Run) -> None:
     if not 1.0 <= args.seconds <= 200.0:
         raise ValueError(f'--seconds is {args.seconds}, expected 1 to 200 s')
     check_ros()
-    weights = find_weights(args.model)
+    weights = find_weights(DEFAULT_WEIGHTS)
     profile = ensure_profile(weights, 'cpu', args.threads, share_folder() / 'models' / 'profiles')
     rows = []
     print(
@@ -114,6 +114,5 @@ if __name__ == '__main__':
         {
             '--seconds': option(15.0, 'length of each run'),
             '--threads': option(DEFAULT_THREADS, 'CPU threads of the network'),
-            '--model': option(DEFAULT_WEIGHTS, 'network that runs'),
         },
     )

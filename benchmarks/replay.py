@@ -71,7 +71,8 @@ ORACLE, ORACLE_OF_SET = 'clairvoyant', 'clairvoyant, qualities of these images'
 FIXED_LOOK, FIXED_SEQUENCE = 'best fixed look', 'best fixed sequence'
 FIXED_PUBLIC = f'{PUBLIC}, best fixed size'
 QUICK_IMAGES, QUICK_FRAMES = 4, 250
-TOLD_EVERY_S = 10.0
+TOLD_EVERY_S, PROCESSES = 10.0, 2
+PERIOD_MS = 60.0  # from one recorded frame to the next
 # Goals by condition: own answers of those that some look could meet, and AP over the clairvoyant's.
 GOALS = dict(zip(CONDITIONS, ((0.999, 0.98), (0.995, 0.97), (0.98, 0.92), (0.98, 0.92))))
 # Of the median bound over the time of the network.
@@ -139,7 +140,7 @@ def trace(networks: dict[str, Network], args, folder: Path, frames: int) -> None
     images = [frame.load_bgr() for frame in sequence.frames[::20]]
     with ThreadPoolExecutor(1) as worker:  # whose priority ends with it
         worker.submit(measure_costs, networks, images, folder / 'costs.npz').result()
-    record_traces(lambda: prepared_network(OURS), images, folder / 'traces', frames, args.period_ms)
+    record_traces(lambda: prepared_network(OURS), images, folder / 'traces', frames, PERIOD_MS)
 
 
 def replay(run: Run, folder: Path, frames: int) -> None:
@@ -152,8 +153,6 @@ def replay(run: Run, folder: Path, frames: int) -> None:
         flush=True,
     )
     names = list(contenders(recorded.images))
-    if run.args.policies:
-        names = [name for name in names if any(part in name for part in run.args.policies)]
     tasks = [
         (condition, name, budget)
         for condition in CONDITIONS
@@ -161,7 +160,7 @@ def replay(run: Run, folder: Path, frames: int) -> None:
         for budget in range(len(BUDGETS))
     ]
     each = max(frames // len(BUDGETS), 2)
-    with ProcessPoolExecutor(run.args.processes, get_context('spawn'), _begin, (file,)) as pool:
+    with ProcessPoolExecutor(PROCESSES, get_context('spawn'), _begin, (file,)) as pool:
         parts = list(_told(pool.map(_replayed, tasks, [each] * len(tasks)), len(tasks)))
     found: dict[tuple[str, str], list[Outcomes]] = {}
     for (condition, name, _), outcomes in zip(tasks, parts):
@@ -467,10 +466,7 @@ if __name__ == '__main__':
             '--kept': option(ROOT / 'out' / 'replay', 'folder of what is recorded'),
             '--limit': option(None, 'images of each kind; all by default', type=int, least=1),
             '--trace-frames': option(3000, 'of each condition', least=1),
-            '--period-ms': option(60.0, 'from one recorded frame to the next', above=0.0),
             '--frames': option(10_000, 'replayed by each policy under each condition', least=10),
-            '--policies': option(None, 'only those whose names hold one of these words', nargs='+'),
-            '--processes': option(2, 'that replay', least=1),
         },
         quick=f'{QUICK_IMAGES} images of each kind, {QUICK_FRAMES} frames',
     )

@@ -61,7 +61,7 @@ TRACES = ROOT / 'benchmarks' / 'results' / 'time_model_traces.json'
 PROFILE = ROOT / 'models' / 'profiles' / f'{DEFAULT_WEIGHTS.stem}-reference-t1.json'
 WEIGHTS = ROOT / DEFAULT_WEIGHTS
 CONDITIONS = ('alone', 'busy', 'bursts')
-SEEDS = 3
+SEEDS, FRAMES = 3, 1000  # the latter are recorded under each condition
 ALL, LOOSE = 'all parts', 'start factor 5'
 EARLY = slice(50, 300)  # frames
 START_FACTOR = 5.0
@@ -345,7 +345,7 @@ def rows_of(condition: str, quick: bool) -> tuple[list[dict], float]:
 def main(run: Run) -> None:
     """Records or replays."""
     if run.args.record:
-        write_traces(run, run.args.frames)
+        write_traces(run, FRAMES)
         return
     # Each condition in a process of its own.
     with ProcessPoolExecutor(len(CONDITIONS), get_context('spawn')) as pool:
@@ -379,7 +379,6 @@ if __name__ == '__main__':
         main,
         {
             '--record': option(False, 'record frames in place of replaying them'),
-            '--frames': option(1000, 'to record under each condition'),
         },
         quick='60 frames of each trace',
     )

@@ -44,7 +44,7 @@ from transition_pruning import transition_prune
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths
-from deadline_perception.core.share_folder import share_folder
+from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.contention.load import ContentionLoad, units_text
@@ -210,7 +210,7 @@ def measure(run: Run) -> dict:
     args = run.args
     name_thread('inference')
     use_threads(1)
-    network, weights = load_network(str(args.weights), 'cpu', share_folder() / 'models')
+    network, weights = load_network(DEFAULT_MODEL, 'cpu', share_folder() / 'models')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     warm_up(network, images[0].shape[:2])
     priority, rng, space = ThreadPriority(args.priority), random.Random(SEED), network.path_space
@@ -320,7 +320,6 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': option(Path('models/street.safetensors')),
             '--combinations': option(
                 15, f'of programs; at least {FEWEST_DIFFERENT} for a result', least=1
             ),

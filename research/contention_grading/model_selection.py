@@ -181,7 +181,7 @@ def print_outcomes(title: str, rows: Mapping[str, Outcome]) -> None:
 
 def tables(args: argparse.Namespace, recording: Recording) -> dict:
     """Tables 1, 2, 4 and 5, printed; and all figures."""
-    threshold_ms = args.threshold_ms or chosen_threshold(recording)
+    threshold_ms = chosen_threshold(recording)
     counts = {'threshold_ms': threshold_ms, 'seeds': args.seeds, 'frames': args.frames}
 
     def run(
@@ -240,7 +240,7 @@ def tables(args: argparse.Namespace, recording: Recording) -> dict:
         (5, 'slimmable-like', SLIMMABLE_LIKE),
     ):
         # As fair as the paper's: a threshold that the smallest of the kind can keep.
-        of_kind_ms = args.threshold_ms or chosen_threshold(
+        of_kind_ms = chosen_threshold(
             recording.only([name for name in recording.models if name in models]), IN_TIME
         )
         individual = trained or pruned_sets(recording, of_kind_ms)['final']
@@ -375,9 +375,6 @@ if __name__ == '__main__':
             '--recording': option(RECORDING, 'delays that are replayed'),
             '--seeds': option(SEEDS),
             '--frames': option(FRAMES),
-            '--threshold-ms': option(
-                None, "longest delay allowed; by default just above the fastest model's", type=float
-            ),
         },
         quick='2 seeds of 600 frames',
     )

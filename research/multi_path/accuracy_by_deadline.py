@@ -35,7 +35,6 @@ from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.engines.choice import ENGINES
 from deadline_perception.extras.data.class_names import relabelled
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.evaluation.average_precision import average_precision
@@ -67,6 +66,7 @@ HALF = 0.5  # of the full path's median time: where the goal is judged
 GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on Cityscapes
 MISS = 0.01  # target miss probability of the bounds
 DRAWS = 500
+DEVICE, THREADS = 'cpu', 1
 PROFILE_S, QUICK_PROFILE_S, QUICK_IMAGES = 40.0, 8.0, 4
 NAMES = {
     'frontier': 'multi-path, frontier',
@@ -298,17 +298,15 @@ def print_tables(result: dict) -> None:
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
-    detector, _ = load_network(
-        str(args.weights), args.device, ROOT / 'models', args.engine
-    )  # replays graphs on CUDA
+    restart_with_environment(THREADS)
+    use_threads(THREADS)
+    detector, _ = load_network(str(args.weights), DEVICE, ROOT / 'models')  # replays graphs on CUDA
     print(f'engine {detector.engine.identity}. {detector.engine.notice}', flush=True)
     space = detector.path_space
     quality = PathQuality.load(args.quality or args.weights.with_suffix('.quality.json'), space)
     quality.check(detector.weights_hash)
     sequence = read_coco(args.data)
-    frames = annotated_frames(sequence, QUICK_IMAGES if args.quick else args.limit)
+    frames = annotated_frames(sequence, QUICK_IMAGES if args.quick else None)
     ground_truths = [
         relabelled(frame.ground_truth, sequence.class_names, detector.class_names)
         for frame in frames
@@ -382,7 +380,7 @@ def main(run: Run) -> None:
     pace = float(np.median([frame.latency_ms for frame in single])) / full_ms
     goal = {name: at_half[name] for name in ('deadline_ms', 'relative_deadline', 'loss')}
     result = {
-        'device': asdict(read_device_facts(args.device)),
+        'device': asdict(read_device_facts(DEVICE)),
         'engine': detector.engine.identity,
         'weights': str(args.weights),
         'weights_hash': detector.weights_hash,
@@ -418,10 +416,6 @@ if __name__ == '__main__':
                 None, 'path qualities; by default those beside the weights', type=Path
             ),
             '--profile': option(None, 'latency profile; else one is measured, in 40 s', type=Path),
-            '--limit': option(None, 'use only so many images', type=int),
-            '--engine': option('auto', 'that runs the network, on a CPU', choices=ENGINES),
-            '--threads': option(1, 'CPU threads'),
-            '--device': option('cpu', 'cpu or cuda'),
         },
         quick=f'{QUICK_IMAGES} images',
     )

@@ -60,6 +60,7 @@ TIMED_STEPS = 4
 SAVE_EVERY_S = 120.0
 OURS = 'sandwich'
 RIVALS = ('ns-rs', 'rs-rs')  # the best two of the paper's table IV, on its longest path
+COMPARED = (OURS, *RIVALS)
 
 
 def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
@@ -304,7 +305,6 @@ def main(run: Run) -> None:
     if run.quick:
         args.seeds, args.steps, args.images, args.batch = 1, 2, 6, 1
         args.runs = args.runs.with_name(args.runs.name + '_quick')
-    torch.set_num_threads(args.threads)
     training, validation = read_coco(args.data / 'train.json'), read_coco(args.data / 'val.json')
     if run.quick:
         training = Sequence(training.name, training.class_names, training.frames[:20])
@@ -322,7 +322,7 @@ def main(run: Run) -> None:
     full_steps = settle(args, source)
     runs = []
     for seed in range(args.seeds):
-        for strategy in args.strategies:
+        for strategy in COMPARED:
             kept = args.runs / f'{strategy}-{seed}.json'
             if not kept.is_file():
                 steps = max(1, round(full_steps * reference / cost.mean(STRATEGIES[strategy])))
@@ -377,7 +377,7 @@ def main(run: Run) -> None:
         learning_rate=args.learning_rate,
         steps_of_the_full_path=full_steps,
         operations_per_image_and_step={
-            name: round(cost.mean(STRATEGIES[name])) for name in args.strategies
+            name: round(cost.mean(STRATEGIES[name])) for name in COMPARED
         },
         images=len(frames),
         paths={name: str(path) for name, path in paths.items()},
@@ -400,13 +400,11 @@ if __name__ == '__main__':
             '--steps': option(
                 None, 'compute of a run in steps of the full path, in place of seconds', type=int
             ),
-            '--strategies': option(['sandwich', 'ns-rs', 'rs-rs'], nargs='+', choices=STRATEGIES),
             '--seeds': option(2, least=1),
             '--batch': option(4, least=1),
             '--learning-rate': option(3e-4),
             '--images': option(None, 'validation images, all without', type=int),
             '--device': option('cpu'),
-            '--threads': option(torch.get_num_threads()),
             '--runs': option(ROOT / 'out' / 'training_strategies', 'folder that keeps every run'),
         },
         quick='one seed, two steps, six images',

@@ -82,7 +82,7 @@ def main(run: Run) -> None:
     args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)
-    weights, facts = find_weights(args.weights), read_device_facts(args.device)
+    weights, facts = find_weights(DEFAULT_WEIGHTS), read_device_facts(args.device)
     detector = load_detector(weights, args.device)
     work = count_work(detector)
     if args.profile is None:
@@ -374,7 +374,6 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': option(DEFAULT_WEIGHTS),
             '--threads': option(1),
             '--device': option('cpu'),
             '--profile': option(None, 'predict from these times, and run no frames', type=Path),

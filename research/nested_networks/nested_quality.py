@@ -21,7 +21,6 @@ import numpy as np
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.json_file import read_object
-from deadline_perception.engines.choice import ENGINES
 from deadline_perception.extras.rendered_drive.single_object import render_views
 from deadline_perception.extras.several_networks.classifier.classes import SIGN_FACES
 from deadline_perception.extras.several_networks.classifier.crop import crop_box
@@ -179,7 +178,7 @@ def main(run: Run) -> None:
     jobs = 20 if args.quick else args.jobs
     restart_with_environment(1)
     use_threads(1)
-    network, weights = load_network(MODEL, 'cpu', ROOT / 'models', args.engine)
+    network, weights = load_network(MODEL, 'cpu', ROOT / 'models', 'eager')
     content = read_object(weights.with_suffix('.quality.json'), 'accuracy table')
     accuracy = content['accuracy_of']['traffic_sign']
     quality = TotalAccuracy(
@@ -235,7 +234,6 @@ if __name__ == '__main__':
         main,
         {
             '--jobs': option(10_000, 'jobs of each level that are timed', least=1),
-            '--engine': option('eager', 'what runs the segments', choices=ENGINES),
         },
         quick='20 jobs',
     )

@@ -37,7 +37,7 @@ from deadline_perception.tools.elastic_data import ElasticData, read_data
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import COMMAND, Run, option, run_script, show
 
-SIZE = (64, 64)
+SIZE, THREADS = (64, 64), 1
 BATCH, LEARNING_RATE = 32, 1e-3
 
 
@@ -79,7 +79,7 @@ def main(run: Run) -> None:
     args = run.args
     if args.quick:
         args.train_minutes, args.minutes = 0.3, 0.5
-    use_threads(args.threads)
+    use_threads(THREADS)
     data = read_data(str(args.data), False, SIZE, 200)
     with tempfile.TemporaryDirectory() as place:
         given, made, tuned = (
@@ -99,7 +99,7 @@ def main(run: Run) -> None:
             )
         whole = 100.0 * (found == torch.from_numpy(data.scoring.labels)).float().mean().item()
         torch.save(network.state_dict(), given)
-        words = ('--data', args.data, '--threads', args.threads)
+        words = ('--data', args.data, '--threads', THREADS)
         printed = {
             'elastic': command(
                 'network',
@@ -140,7 +140,7 @@ def main(run: Run) -> None:
     record = {
         'model': args.model,
         'size': SIZE,
-        'threads': args.threads,
+        'threads': THREADS,
         'device': asdict(read_device_facts()),
         'train_minutes': args.train_minutes,
         'tune_minutes': args.minutes,
@@ -172,7 +172,6 @@ if __name__ == '__main__':
             '--train-minutes': option(4.0, 'of the ordinary network'),
             '--minutes': option(10.0, 'of tuning'),
             '--budget-ms': option(150.0, 'of one iteration of tuning'),
-            '--threads': option(1),
         },
         quick='under a minute of training',
     )

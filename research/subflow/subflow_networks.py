@@ -47,7 +47,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show, turns
 
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
-CONSTRUCTIONS = 2000
+CONSTRUCTIONS, THREADS = 2000, 1
 # Goals: the paper's figures for AlexNet (abstract; section VII-B and VII-D), and ours where they are higher.
 GOALS = {
     'inference_range': {'least': 6.7},
@@ -205,8 +205,8 @@ def measure(shape: Shape, run: Run) -> dict:
 def main(run: Run) -> None:
     """Measures all shapes, prints tables and writes the result."""
     args = run.args
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
+    restart_with_environment(THREADS)
+    use_threads(THREADS)
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
     result = {
         'device': str(read_device_facts(args.device)),
@@ -253,7 +253,6 @@ if __name__ == '__main__':
             '--repeats': option(30, 'rounds of inference that count'),
             '--iterations': option(400, 'of nested training'),
             '--device': option('cpu', 'cpu or cuda'),
-            '--threads': option(1, 'CPU threads'),
         },
         quick='hardly any training',
     )

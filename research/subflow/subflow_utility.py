@@ -52,7 +52,7 @@ matplotlib.use('Agg')
 SETTINGS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 TARGET, GOAL_OVER_BUDGET = 0.005, 0.01  # share of jobs that exceed their bound, and their budget
 DEADLINES, JOBS_OF_DEADLINE = 24, 200
-TIMED = 60
+TIMED, THREADS = 60, 1
 
 
 @dataclass
@@ -192,8 +192,8 @@ def plot(result: dict, file: Path) -> None:
 def main(run: Run) -> None:
     """Trains, measures, prints and writes."""
     args = run.args
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
+    restart_with_environment(THREADS)
+    use_threads(THREADS)
     shape = next(shape for shape in SHAPES if shape.name == args.shape)
     data = shape.data()
     module = trained(shape, data, run.quick)
@@ -263,7 +263,6 @@ if __name__ == '__main__':
             '--shape': option('AlexNet', choices=SHAPE_NAMES),
             '--jobs': option(50_000, 'of the robot, over all speeds', least=100),
             '--iterations': option(200, 'of nested training'),
-            '--threads': option(1, 'CPU threads'),
         },
         quick='hardly any training',
     )
