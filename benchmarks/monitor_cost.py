@@ -32,10 +32,10 @@ GOAL_CORE = 0.02
 FRAMES_HZ = 10.0  # that the monitor hears of
 
 
-def run_frames(model: str) -> None:
+def run_frames() -> None:
     """Runs frames of the smallest path until the process is ended."""
     use_threads(1)
-    network, _ = load_network(model, 'cpu')
+    network, _ = load_network(DEFAULT_MODEL, 'cpu')
     images = [frame.load_bgr() for frame in render_drive(seconds=2.0).frames]
     warm_up(network, images[0].shape[:2])
     print('ready', flush=True)
@@ -50,14 +50,14 @@ def processor_s(pid: int) -> float:
     return sum(int((thread / 'schedstat').read_text().split()[0]) for thread in threads) / 1e9
 
 
-def core_share(model: str, seconds: float) -> float:
+def core_share(seconds: float) -> float:
     """Share of a core that the node takes beside frames."""
     from parts.node_process import profile_for
     from parts.node_stand import Feed, Stand
 
     feed = Feed(images_hz=0.0, budgets_hz=0.0, states_hz=0.0, speeds_hz=0.0, frames_hz=FRAMES_HZ)
     worker = start_tied(
-        [sys.executable, __file__, '--work', '--model', model],
+        [sys.executable, __file__, '--work'],
         env={**os.environ, **process_environment(1)},
         stdout=subprocess.PIPE,
         text=True,
@@ -80,9 +80,9 @@ def core_share(model: str, seconds: float) -> float:
 def main(run: Run) -> None:
     args = run.args
     if args.work:
-        run_frames(DEFAULT_MODEL)
+        run_frames()
         return
-    share = core_share(DEFAULT_MODEL, args.seconds)
+    share = core_share(args.seconds)
     run.goal('share of a core', share, most=GOAL_CORE)
     run.write(seconds=args.seconds, core_share=share)
 
