@@ -242,24 +242,13 @@ def label(work: Path, data: Path, source: str) -> None:
         for file, names in teachers.items()
         for word in ('--model', data / 'public_models' / file, '--classes', names)
     ]
-    chosen_on = (
-        '--data',
-        work / 'chosen.json',
-        *(('--precision', '0.6') if source in LABELLED else ()),
-    )
+    if source in LABELLED:
+        words += ['--precision', '0.6']
     _command(
         work / f'label_{source}.log',
         'label',
-        *words,
-        '--rename',
-        work / 'classes.json',
-        *chosen_on,
-        '--only',
-        *classes,
-        '--threads',
-        '1',
-        '--out',
-        out,
+        *('--rename', work / 'classes.json', *words, '--data', work / 'chosen.json'),
+        *('--only', *classes, '--threads', '1', '--out', out),
         data / TRAIN[source] if source in LABELLED else work / 'hidden',
     )
 
@@ -290,35 +279,13 @@ def trained(
     took_s = _command(
         work / f'{variant.file}.log',
         'train',
-        '--data',
-        *sources,
-        '--classes',
-        work / 'classes.json',
-        '--config',
-        'street',
-        '--start',
-        data / 'public_models' / START,
-        '--strategy',
-        TRAINED,
-        '--crop',
-        '256',
-        '448',
-        '--crop-share',
-        '0.8',
-        '--batch',
-        '1',
-        '--learning-rate',
-        '4e-4',
-        '--threads',
-        '1',
-        '--steps',
-        str(hour[0] if variant.hour else steps),
+        *('--data', *sources, '--classes', work / 'classes.json'),
+        *('--config', 'street', '--start', data / 'public_models' / START),
+        *f'--strategy {TRAINED} --crop 256 448 --crop-share 0.8 --batch 1'.split(),
+        *f'--learning-rate 4e-4 --threads 1 --steps {hour[0] if variant.hour else steps}'.split(),
         *(('--minutes', str(hour[1])) if variant.hour else ()),
         *variant.options,
-        '--state',
-        weights.with_suffix('.state'),
-        '--out',
-        weights,
+        *('--state', weights.with_suffix('.state'), '--out', weights),
     )
     use_threads(1)
     network = load_model(ModelSpec(weights.stem, 'multi-path', weights), engine='eager')

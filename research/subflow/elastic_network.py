@@ -102,33 +102,14 @@ def main(run: Run) -> None:
         words = ('--data', args.data, '--threads', THREADS)
         printed = {
             'elastic': command(
-                'network',
-                'elastic',
-                args.model,
-                '--weights',
-                given,
-                '--size',
-                *SIZE,
-                '--classes',
-                ','.join(data.class_names),
-                *words,
-                '--out',
-                made,
+                *('network', 'elastic', args.model, '--weights', given, '--size', *SIZE),
+                *('--classes', ','.join(data.class_names), *words, '--out', made),
             )
         }
         before = accuracies(made)
         printed['tune'] = command(
-            'network',
-            'tune',
-            '--weights',
-            made,
-            '--budget-ms',
-            args.budget_ms,
-            '--minutes',
-            args.minutes,
-            *words,
-            '--out',
-            tuned,
+            *('network', 'tune', '--weights', made, '--budget-ms', args.budget_ms),
+            *('--minutes', args.minutes, *words, '--out', tuned),
         )
         after = accuracies(tuned) if tuned.exists() else before
     show(
