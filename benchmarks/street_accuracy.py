@@ -47,6 +47,21 @@ from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
+DHAKA_VEHICLES = (
+    'pickup',
+    'suv',
+    'van',
+    'minivan',
+    'minibus',
+    'taxi',
+    'ambulance',
+    'policecar',
+    'army vehicle',
+    'garbagevan',
+    'auto rickshaw',
+    'human hauler',
+    'three wheelers -CNG-',
+)
 NAMES = MERGED | {
     'traffic light': 'traffic_light',
     'stop sign': 'traffic_sign',
@@ -60,25 +75,7 @@ NAMES = MERGED | {
     'Ambulance': 'vehicle',
     'Motorcycle': 'bike',
     'scooter': 'bike',
-    **dict.fromkeys(
-        (
-            'pickup',
-            'suv',
-            'van',
-            'minivan',
-            'minibus',
-            'taxi',
-            'ambulance',
-            'policecar',
-            'army vehicle',
-            'garbagevan',
-            'auto rickshaw',
-            'human hauler',
-            'three wheelers -CNG-',
-            'rickshaw',
-        ),
-        'vehicle',
-    ),
+    **dict.fromkeys((*DHAKA_VEHICLES, 'rickshaw'), 'vehicle'),
 }
 SOURCES = {
     'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike')),

@@ -6,7 +6,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -45,16 +45,7 @@ from thresholds import ThresholdPolicy
 
 PROFILE = ROOT / 'models' / 'profiles' / f'{OURS}-reference-t1.json'
 ALPHA, STEP, WIDTH = 0.01, 0.05, math.log(8.0)  # of the calibration, as the node has it
-PARTS = (
-    'slowdown',
-    'execution',
-    'interruption',
-    'integral',
-    'remaining',
-    'progress',
-    'p90',
-    'reserve',
-)
+PARTS = tuple(part.name for part in fields(TimeParts) if part.name != 'bounds')
 MISS_COST = 1.0  # of expected utility
 
 

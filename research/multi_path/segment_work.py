@@ -24,28 +24,9 @@ from layers import ConvolutionShape
 if TYPE_CHECKING:
     from torch import Tensor
 
-_ELEMENTWISE = {
-    'relu',
-    'relu_',
-    'add',
-    'add_',
-    'sub',
-    'sub_',
-    'mul',
-    'mul_',
-    'div',
-    'div_',
-    'sigmoid',
-    'sigmoid_',
-    'clamp',
-    'clamp_',
-    'clamp_min',
-    'clamp_min_',
-    'threshold',
-    'hardtanh',
-    'hardtanh_',
-    'gelu',
-    'silu',
+_ALSO_IN_PLACE = ('relu', 'add', 'sub', 'mul', 'div', 'sigmoid', 'clamp', 'clamp_min', 'hardtanh')
+_ELEMENTWISE = {'threshold', 'gelu', 'silu', *_ALSO_IN_PLACE} | {
+    f'{one}_' for one in _ALSO_IN_PLACE
 }
 
 
