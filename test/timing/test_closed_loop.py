@@ -8,13 +8,196 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from closed_loop import ALPHA, STEP, WIDTH, Course, World, drive, quick_profile
 
-from deadline_perception.timing.recent_times import StartRatio
+from deadline_perception.core.device import DeviceFacts
+from deadline_perception.core.execution_path import LEVEL, Operator, PathSpace, Segment
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.contention.slowdown import SlowdownEstimator
+from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
+from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.recent_times import RecentTimes, StartRatio
+from deadline_perception.timing.time_model import TimeModel
+
+ALPHA, STEP, WIDTH = 0.01, 0.05, math.log(8.0)
+SPACE = PathSpace(
+    (Operator('level', LEVEL, tuple(range(1, 15)), 'l'),),
+    (Segment('begin', 'body', 'level', ('level',)), Segment('end', 'body', None, ('level',))),
+)
+PATHS = list(SPACE)
+BEGIN = 0.4  # share of a path's time that its first segment takes
+COSTS_MS = np.geomspace(4.0, 26.0, len(PATHS))
+LEAST_BUDGET_MS, MOST_BUDGET_MS = 8.0, 60.0
+
+Disturbance = Callable[[int, random.Random], float]
+
+
+@dataclass(frozen=True)
+class World:
+    """What frames take.
+
+    Attributes:
+        noise: deviation of the log of an undisturbed time.
+        stall_share, stall_ms: of frames, each longer by a time between these.
+        factor: of contention, by the number of the frame.
+        extra_ms: on top of frames, by their number.
+        profiled: forecast over the median of undisturbed frames.
+    """
+
+    noise: float = 0.06
+    stall_share: float = 0.0
+    stall_ms: tuple[float, float] = (15.0, 60.0)
+    factor: Callable[[int], float] = lambda number: 1.0
+    extra_ms: Disturbance = lambda number, rng: 0.0
+    profiled: float = 1.0
+
+
+@dataclass
+class Course:
+    """What became of the frames, one item each."""
+
+    bound_over_time: list[float] = field(default_factory=list)
+    exceeded: list[bool] = field(default_factory=list)
+    rest_exceeded: list[bool] = field(default_factory=list)
+    feasible: list[bool] = field(default_factory=list)
+    late: list[bool] = field(default_factory=list)
+    chances: list[float] = field(default_factory=list)
+    in_time: list[bool] = field(default_factory=list)
+
+    def frames_until(self, ratio: float) -> int:
+        """Frames until the median of 25 goes below a ratio."""
+        for begin in range(len(self.bound_over_time) - 25):
+            if np.median(self.bound_over_time[begin : begin + 25]) < ratio:
+                return begin
+        return len(self.bound_over_time)
+
+    def late_share(self) -> float:
+        """Of feasible frames."""
+        return sum(self.late) / max(sum(self.feasible), 1)
+
+
+def forecast_of(profiled: float) -> SegmentForecast:
+    """Idle times by a profile that is so many times too slow."""
+    costs_ms = {}
+    for path, cost_ms in zip(PATHS, COSTS_MS * profiled):
+        costs_ms[SPACE.key(0, path)] = BEGIN * cost_ms
+        costs_ms[SPACE.key(1, path)] = (1.0 - BEGIN) * cost_ms
+    return SegmentForecast(SPACE, costs_ms)
+
+
+def quick_profile(world: World, seed: int, frames_per_path: int, stalls: int) -> PathForecast:
+    """What a quick profile says of the world's network, with so many of its frames disturbed by a stall."""
+    rng = random.Random(seed)
+    segments_ms: dict[str, list[float]] = {}
+    paths_ms: dict[str, list[float]] = {}
+    for path, cost_ms in zip(PATHS, COSTS_MS):
+        for _ in range(frames_per_path):
+            for at, one_ms in enumerate(_times_ms(world, float(cost_ms), 0, rng)):
+                segments_ms.setdefault(SPACE.key(at, path), []).append(one_ms)
+            whole_ms = sum(_times_ms(world, float(cost_ms), 0, rng))
+            paths_ms.setdefault(str(path), []).append(whole_ms)
+    for _ in range(stalls):
+        for series in (segments_ms, paths_ms):
+            times_ms = rng.choice(list(series.values()))
+            times_ms[rng.randrange(len(times_ms))] += 120.0
+    profile = LatencyProfile(
+        facts=DeviceFacts('simulated', 'cpu', 2, 2),
+        config_name='simulated',
+        network_hash='none',
+        input_size=(36, 64),
+        image_size=(36, 64),
+        date='2026-11-28T00:00:00+00:00',
+        load_before=0.0,
+        segments={key: Quantiles.from_samples(times) for key, times in segments_ms.items()},
+        paths={name: Quantiles.from_samples(times) for name, times in paths_ms.items()},
+    )
+    return PathForecast(profile, SPACE)
+
+
+def drive(
+    world: World,
+    frames: int,
+    seed: int,
+    start: StartRatio,
+    forecast: SegmentForecast | None = None,
+) -> Course:
+    """Runs so many frames through the time model, whose forecast is that of the world's profile unless given."""
+    rng, course = random.Random(seed), Course()
+    forecast = forecast or forecast_of(world.profiled)
+    bound = PartBound(BoundCalibrator(ALPHA, STEP, WIDTH), RecentTimes(ALPHA, start))
+    model = TimeModel(SPACE, forecast, bound)
+    estimator = SlowdownEstimator()
+    forecasts_ms = forecast.table(PATHS)
+    budget_ms = math.sqrt(LEAST_BUDGET_MS * MOST_BUDGET_MS)
+    for number in range(frames):
+        step = math.exp(rng.gauss(0.0, 0.15))
+        budget_ms = min(max(budget_ms * step, LEAST_BUDGET_MS), MOST_BUDGET_MS)
+        times = model.begin(estimator.slowdown)
+        bounds_ms = forecasts_ms * times.factor + times.interruption_ms
+        chosen = int(np.searchsorted(bounds_ms, budget_ms, side='right')) - 1
+        feasible, chosen = chosen >= 0, max(chosen, 0)
+        path, bound_ms = PATHS[chosen], float(bounds_ms[chosen])
+        recent = model.whole.recent
+        if recent.has_limit:
+            ratio = budget_ms / times.expected_ms(path)
+            course.chances.append(recent.share_within(math.log(ratio)))
+        parts_ms = _times_ms(world, float(COSTS_MS[chosen]), number, rng)
+        took_ms = sum(parts_ms)
+        in_time = took_ms <= budget_ms
+        rest_forecast_ms = forecast.forecast_ms(path, 1)
+        ran_ms = float(forecasts_ms[chosen]) - rest_forecast_ms
+        progress, _, _ = times.bound_from(1, ran_ms, parts_ms[0])
+        course.rest_exceeded.append(parts_ms[1] > times.bound_ms(path, 1, parts_ms[0]))
+        model.observe(
+            SimpleNamespace(
+                times=times,
+                path=path,
+                plan=SimpleNamespace(path=path, feasible=feasible),
+                network_ms=took_ms,
+                decision_ms=0.0,
+                decisions=[
+                    SimpleNamespace(
+                        segment=1,
+                        progress=progress,
+                        spent_ms=parts_ms[0],
+                        forecast_ms=rest_forecast_ms,
+                    )
+                ],
+                segment=2,
+                result='found',
+                is_in_time=in_time,
+                publish_ms=0.0,
+            )
+        )
+        estimator.observe_frame(float(forecasts_ms[chosen]), took_ms, bound_ms)
+        course.bound_over_time.append(bound_ms / took_ms)
+        course.exceeded.append(took_ms > bound_ms)
+        course.feasible.append(feasible)
+        course.late.append(feasible and not in_time)
+        course.in_time.append(in_time)
+    return course
+
+
+def _times_ms(world: World, cost_ms: float, number: int, rng: random.Random) -> list[float]:
+    """Of both segments of one frame."""
+    pace = world.factor(number) * math.exp(rng.gauss(0.0, world.noise))
+    parts_ms = [BEGIN * cost_ms * pace, (1.0 - BEGIN) * cost_ms * pace]
+    extra_ms = world.extra_ms(number, rng)
+    if rng.random() < world.stall_share:
+        extra_ms += rng.uniform(*world.stall_ms)
+    parts_ms[rng.random() > BEGIN] += extra_ms
+    return parts_ms
+
+
+# --- worlds, and what must hold in them ---
 
 EARLY = slice(50, 400)
 FACTOR_5 = StartRatio(math.log(5.0) - 0.1, 0.1 / 2.8)  # one that a profile far off would give
