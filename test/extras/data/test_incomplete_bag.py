@@ -48,25 +48,6 @@ def numbers(incomplete):
         ]
 
 
-@pytest.mark.parametrize('chunks', [1, 2, 5])
-def test_everything_up_to_the_last_whole_chunk_is_read_and_indexed_anew(mcap, tmp_path, chunks):
-    _, ends = mcap
-    per_chunk = COUNT // len(ends) + 1
-    file = cut(mcap, tmp_path, ends[chunks] - 1)  # of the next chunk one byte is missing
-    before = file.read_bytes()
-    incomplete = IncompleteMcap(file)
-    assert 0 < incomplete.messages <= chunks * per_chunk
-    assert numbers(incomplete) == list(range(incomplete.messages))
-    with incomplete.open() as stream:
-        summary = make_reader(stream).get_summary()
-    assert summary.statistics.message_count == incomplete.messages
-    assert len(summary.chunk_indexes) == chunks
-    assert {channel.topic for channel in summary.channels.values()} == {'/even', '/odd'}
-    expected = (0, incomplete.messages - 1)
-    assert (summary.statistics.message_start_time, summary.statistics.message_end_time) == expected
-    assert file.read_bytes() == before and incomplete.exists() and not incomplete.is_dir()
-
-
 def test_a_chunk_whose_content_was_changed_ends_what_is_read(mcap, tmp_path):
     file, ends = mcap
     content = bytearray(file.read_bytes())

@@ -61,20 +61,6 @@ def weights(run: Rows) -> dict[str, torch.Tensor]:
     }
 
 
-def test_a_run_that_goes_on_from_its_state_ends_with_the_weights_of_one_that_never_stopped(file):
-    whole, first, second = Rows(), Rows(), Rows(fill=5.0)
-    whole.run(6)
-    first.run(3)
-    first.save(file)
-    second.resume(file)
-    assert second.step == 3
-    torch.testing.assert_close(weights(second), weights(first), atol=0, rtol=0)
-    second.run(3)
-    torch.testing.assert_close(weights(second), weights(whole), atol=0, rtol=0)
-    assert not torch.equal(whole.network.weight, first.network.weight)
-    assert [entry.name for entry in file.parent.iterdir()] == [file.name]
-
-
 def test_a_state_before_the_first_step_is_one_too(file):
     Rows(fill=2.0).save(file)
     run = Rows()
