@@ -31,7 +31,7 @@ from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.passes import passes_space
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import make_policy

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1),

@@ -7,7 +7,7 @@ import pytest
 from invented_networks import SINGLE
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 
 class SegmentForecast:

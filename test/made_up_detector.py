@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from continuations import continuations
 
-from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
+from deadline_perception.extras.faster_rcnn.configuration import COMPACT
+from deadline_perception.networks.multi_path.shape import HeadConfig
 
 TINY = replace(
     COMPACT,
@@ -44,8 +45,8 @@ def tiny_config():
 def tiny_network():
     import torch
 
-    from deadline_perception.networks.multi_path.network import MultiPathDetector
+    from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 
     torch.set_num_threads(1)  # beside other work on the machine, several would wait for each other
     torch.manual_seed(0)
-    return MultiPathDetector(TINY, ('vehicle', 'bike')).eval()
+    return FasterRcnn(TINY, ('vehicle', 'bike')).eval()

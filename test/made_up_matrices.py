@@ -8,7 +8,7 @@ import pytest
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 
 class MatrixNetwork(Network):

@@ -11,7 +11,7 @@ import pytest
 from made_once import made_once
 from made_up_detector import TINY
 
-from deadline_perception.networks.multi_path.configuration import HeadConfig
+from deadline_perception.networks.multi_path.shape import HeadConfig
 
 SMALL = replace(
     TINY,

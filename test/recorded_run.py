@@ -11,7 +11,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from deadline_perception.core.execution_path import ExecutionPath, setting_text
 from deadline_perception.extras.data.bag_messages import BagMessages
 from deadline_perception.extras.data.message_definitions import message_types
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 SPACE = multi_path_space(

@@ -95,8 +95,8 @@ def _calibration(factor: float) -> Callable[[Path], None]:
 
 @lru_cache(maxsize=4)
 def _network(seed: int):
+    from deadline_perception.extras.faster_rcnn.configuration import COMPACT
     from deadline_perception.networks.multi_path.checkpoint import build_detector
-    from deadline_perception.networks.multi_path.configuration import COMPACT
 
     small = replace(
         COMPACT,
@@ -136,7 +136,8 @@ def _qualities(value: float) -> Callable[[Path], None]:
 
 
 def _configuration(folder: Path) -> None:
-    from deadline_perception.networks.multi_path.configuration import COMPACT, save_configuration
+    from deadline_perception.extras.faster_rcnn.configuration import COMPACT
+    from deadline_perception.networks.multi_path.configuration import save_configuration
 
     save_configuration(COMPACT, folder / 'own.json')
 

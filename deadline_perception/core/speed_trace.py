@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import csv
-import importlib
 import io
 import math
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.core.errors import printable
+from deadline_perception.core.named import named
 from deadline_perception.core.untrusted_file import MIB, FileRefused, read_text
 
 _OF_DATA_SETS = (
@@ -88,7 +88,7 @@ def read_speed_trace(source: Path) -> SpeedTrace:
     if not of_cityscapes and source.suffix.lower() != '.json':
         return _read_csv(source)
     name = 'read_cityscapes' if of_cityscapes else 'read_bdd100k_trace'
-    return getattr(importlib.import_module(_OF_DATA_SETS), name)(source)
+    return named(f'{_OF_DATA_SETS}:{name}')(source)
 
 
 def _read_csv(file: Path) -> SpeedTrace:

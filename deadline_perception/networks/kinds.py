@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from deadline_perception.core.device import spread_torch
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.named import named
 from deadline_perception.engines.eager import Eager, load_torch
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.tensor_file import read_arrays
@@ -34,7 +33,7 @@ LOADERS = {
 }
 # Of the same kinds, without layers.
 OUTLINES = {
-    MULTI_PATH: 'deadline_perception.networks.multi_path.dense.outline:outline_of',
+    MULTI_PATH: 'deadline_perception.networks.multi_path.outline:outline_of',
     YOLOX: 'deadline_perception.networks.yolox.outline:outline_of',
 }
 
@@ -63,7 +62,7 @@ def load_kind(kind: str, file: Path, *options: str | Sequence[str]) -> Network:
         DeadlinePerceptionError: it cannot be used, or PyTorch, which it needs, is not installed.
     """
     try:
-        load = _named(LOADERS[kind])
+        load = named(LOADERS[kind])
     except ModuleNotFoundError:
         load_torch()  # which says how to get it
         raise
@@ -86,22 +85,17 @@ def stored_detector(weights: Path) -> OwnDetector | None:
         return None
     try:
         class_names = read_metadata(weights)[1]
-        network: OwnDetector = _named(OUTLINES[kind])(metadata['config'], class_names)
+        network: OwnDetector = named(OUTLINES[kind])(metadata['config'], class_names)
         network.score_calibration = read_calibration(weights, metadata, len(class_names))
         arrays = read_arrays(weights, header)
-        named = [(name, arrays[name]) for name in sorted(arrays, key=network.hashed_first)]
+        ordered = [(name, arrays[name]) for name in sorted(arrays, key=network.hashed_first)]
     except (ValueError, DeadlinePerceptionError):
         return None
     if metadata.get('network_hash') != network.network_hash or any(
-        values.dtype != np.float16 for _, values in named
+        values.dtype != np.float16 for _, values in ordered
     ):
         return None
     network.device, network.engine = 'cpu', Eager()
-    network.weights_hash = network.hash_with(named)
+    network.weights_hash = network.hash_with(ordered)
     network.module = cache(partial(load_kind, kind, weights))
     return network
-
-
-def _named(place: str) -> Callable[..., Any]:
-    module, _, function = place.partition(':')
-    return getattr(importlib.import_module(module), function)

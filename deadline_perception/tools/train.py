@@ -23,6 +23,7 @@ from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.evaluation.path_accuracy import readable_frames
 from deadline_perception.extras.external_models.public_yolox import save_yolox
+from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drives
 from deadline_perception.extras.training.kept_apart import (
     LEAST_IMAGES,
@@ -56,7 +57,7 @@ from deadline_perception.networks.multi_path.checkpoint import (
     load_detector,
     save_detector,
 )
-from deadline_perception.networks.multi_path.configuration import DetectorConfig, find_configuration
+from deadline_perception.networks.multi_path.configuration import find_configuration
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm

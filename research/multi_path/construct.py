@@ -33,8 +33,8 @@ from deadline_perception.core.device import DeviceFacts, read_device_facts, use_
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.choice import is_installed
+from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
 from deadline_perception.networks.multi_path.configuration import (
-    DetectorConfig,
     find_configuration,
     save_configuration,
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.networks.multi_path.configuration import DetectorConfig
+from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
 
 SKIP_OPERATORS = 5  # Kang et al., 2020 (multi-path paper), section VI
 # Blocks per stage that growth heads for, one after the other: He et al., 2016 (ResNet), table 1.

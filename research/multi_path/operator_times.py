@@ -39,7 +39,7 @@ from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.eager import Eager, Engine
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
-from deadline_perception.networks.multi_path.configuration import CONFIGURATIONS
+from deadline_perception.networks.multi_path.configuration import configurations
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.timing.profile import time_frame
 
@@ -118,7 +118,7 @@ def build(case: Case, device: str) -> tuple[MultiPathDetector, str]:
     """The network of a case, and what its weights are."""
     if case.configuration == 'street' and WEIGHTS.is_file():
         return load_detector(WEIGHTS, device), 'trained'
-    config = CONFIGURATIONS[case.configuration]
+    config = configurations()[case.configuration]
     if case.scale:
         config = replace(config, input_size=SCALES[case.scale])
     network = build_detector(config, CLASSES, device=device)

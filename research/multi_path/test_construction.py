@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import SKIP
-from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN, PAPER, HeadConfig
-from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.extras.faster_rcnn.configuration import COMPACT, ORIN, PAPER
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
+from deadline_perception.networks.multi_path.shape import HeadConfig
 
 MB = 1e6
 FAMILY = replace(
@@ -165,7 +166,7 @@ def test_features_are_counted_by_hand():
 
 def test_a_constructed_network_is_one_that_runs():
     built = _construct(45.0, skips=3)
-    network = MultiPathDetector(
+    network = FasterRcnn(
         replace(built.config, input_size=(64, 64), scales=(1.0,)), ('vehicle',)
     ).eval()
     assert len(network.backbone.skips) == 3

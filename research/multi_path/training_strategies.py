@@ -41,6 +41,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     measure_paths,
     ranking_classes,
 )
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.training.losses import REGIONS_PER_IMAGE
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import STRATEGIES, Strategy
@@ -49,7 +50,6 @@ from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
 from deadline_perception.networks.multi_path.configuration import find_configuration
 from deadline_perception.networks.multi_path.heads import BINS
-from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import ROOT, Run, option, run_script, show
@@ -93,8 +93,8 @@ class StepCost:
         network: any; its configuration and number of classes count.
     """
 
-    def __init__(self, network: MultiPathDetector) -> None:
-        self._network = MultiPathDetector(network.config, network.class_names).to('meta').train()
+    def __init__(self, network: FasterRcnn) -> None:
+        self._network = FasterRcnn(network.config, network.class_names).to('meta').train()
         self._counted: dict[tuple, int] = {}
 
     def mean(self, strategy: Strategy) -> float:
@@ -133,9 +133,7 @@ class StepCost:
         return self._counted[key]
 
 
-def fresh_network(
-    args: argparse.Namespace, class_names: tuple[str, ...], seed: int
-) -> MultiPathDetector:
+def fresh_network(args: argparse.Namespace, class_names: tuple[str, ...], seed: int) -> FasterRcnn:
     """What a run starts from."""
     if args.from_scratch:
         # Frozen norms have no statistics yet.
@@ -170,7 +168,7 @@ def train(
     seed: int,
     steps: int,
     state: Path,
-) -> tuple[MultiPathDetector, float]:
+) -> tuple[FasterRcnn, float]:
     """Trains by one strategy, going on where a killed run was saved; the network, and seconds of all that it kept."""
     trainer = Trainer(
         fresh_network(args, source.class_names, seed),

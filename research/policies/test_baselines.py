@@ -5,7 +5,7 @@ from baselines import FixedPath, Reactive, spread_evenly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2

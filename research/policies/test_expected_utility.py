@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slowdown_belief import SlowdownBelief
 
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from rivals import Alert, ConformalPid, PressureTiers
 
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1, 2, 3), heads=1

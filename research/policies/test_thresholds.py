@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thresholds import ThresholdPolicy, largest_that_fits
 
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1),

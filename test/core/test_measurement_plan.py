@@ -11,7 +11,7 @@ from deadline_perception.core.measurement_plan import (
     fewest_covering,
     interleave,
 )
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy, pareto_frontiers
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1),

@@ -21,7 +21,7 @@ from deadline_perception.decision.path_quality import (
     PathQuality,
     QualityTableError,
 )
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 
 def additive_ap(path: ExecutionPath) -> float:

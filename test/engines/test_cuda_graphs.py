@@ -9,7 +9,7 @@ from made_up_detector import redirected_run
 
 from deadline_perception.core.measurement_plan import covering_paths
 from deadline_perception.engines.cuda_graphs import CudaGraphs
-from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 
 RECORDED_SEGMENTS = ('stage', 'skip', 'pyramid', 'rpn', 'regions', 'head')
 
@@ -131,7 +131,7 @@ def test_new_weights_are_recorded_anew(certain_network, tiny_config):
     certain_network.engine = CudaGraphs('cpu', Recorder())
     certain_network.detect(image, path)
     torch.manual_seed(5)
-    other = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
+    other = FasterRcnn(tiny_config, ('vehicle', 'bike')).eval()
     certain_network.load_state_dict(other.state_dict())
     assert not len(certain_network.engine)
     _assert_same(certain_network.detect(image, path), other.detect(image, path))

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from deadline_perception.engines.sliced_layers import Convolution, GroupNorm, Linear, Norm, Span
+from deadline_perception.engines.sliced_layers import Convolution, Linear, Norm, Span
 from deadline_perception.extras.channel_order import reorder
+from deadline_perception.extras.sliced_group_norm import GroupNorm
 
 
 class Part(NamedTuple):

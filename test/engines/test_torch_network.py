@@ -13,11 +13,11 @@ from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.torch_network import TorchNetwork
 from deadline_perception.extras.elastic.network import ElasticNetwork
 from deadline_perception.extras.elastic.source import NetworkSource
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.several_networks.classifier.network import (
     ClassifierConfig,
     NestedClassifier,
 )
-from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 SMALL = ClassifierConfig(name='small', channels=(8, 16), strides=(2, 2), ratios=(0.25, 0.5, 1.0))
 IMAGE = np.zeros((8, 8, 3), np.uint8)
@@ -32,8 +32,8 @@ class Forgetful(Eager):
         self.cleared += 1
 
 
-def detector() -> MultiPathDetector:
-    return MultiPathDetector(TINY, ('a', 'b'))
+def detector() -> FasterRcnn:
+    return FasterRcnn(TINY, ('a', 'b'))
 
 
 def classifier() -> NestedClassifier:

@@ -9,7 +9,7 @@ from sensor_msgs.msg import Image
 from deadline_perception.core.detections import Classification
 from deadline_perception.core.execution_path import MODEL, Operator, PathSpace, Segment
 from deadline_perception.decision.policy import Choice
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
 from deadline_perception.runtime.job import Conditions, Decision, Job, Outcome, StampReading
 from deadline_perception.timing.time_model import FrameTimes

@@ -18,6 +18,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.useful_paths import paths_of
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_store import store_origin
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.extras.several_networks.nested_task import load_nested_task
 from deadline_perception.extras.several_networks.task_file import TaskRequest
@@ -25,7 +26,6 @@ from deadline_perception.networks.model_reference import (
     ModelNotFound,
     load_network,
 )
-from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime import loading
 from deadline_perception.runtime.loading import (
     NetworkOptions,

@@ -17,7 +17,7 @@ from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice
 from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.runtime import job as job_module
 from deadline_perception.runtime import pipeline as pipeline_module
 from deadline_perception.runtime.executor import serve

@@ -22,7 +22,7 @@ from deadline_perception.core.execution_path import (
     Segment,
 )
 from deadline_perception.core.measurement_plan import distinct_paths
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.timing.interference import Interference, WcetTable
 from deadline_perception.timing.path_bound import (
     PathForecast,

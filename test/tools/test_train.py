@@ -19,13 +19,13 @@ from safetensors.torch import load_file
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.faster_rcnn.configuration import COMPACT
 from deadline_perception.networks.multi_path.checkpoint import (
     build_detector,
     load_detector,
     save_detector,
 )
 from deadline_perception.networks.multi_path.configuration import (
-    COMPACT,
     STREET,
     find_configuration,
     save_configuration,

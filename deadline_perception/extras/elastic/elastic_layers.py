@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from deadline_perception.engines import sliced_layers as sliced
 from deadline_perception.extras.elastic.activation import Activation
+from deadline_perception.extras.sliced_group_norm import GroupNorm
 
 
 class ElasticBatchNorm(sliced.Norm):
@@ -102,7 +103,7 @@ def elastic_layer(axes: sliced.Axes, layer: nn.Module, settings: int) -> sliced.
     if isinstance(layer, nn.Linear):
         return sliced.Linear(axes, layer)
     if isinstance(layer, nn.GroupNorm):
-        return sliced.GroupNorm(axes, layer)
+        return GroupNorm(axes, layer)
     if isinstance(layer, nn.LayerNorm):
         return ElasticLayerNorm(axes, layer)
     return ElasticBatchNorm(axes, layer, settings)

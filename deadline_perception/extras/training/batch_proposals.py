@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torchvision.ops import batched_nms, nms
 
+from deadline_perception.extras.faster_rcnn.outline import PROPOSAL_NMS_IOU
+from deadline_perception.extras.faster_rcnn.proposals import DynamicProposals
 from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals
 from deadline_perception.networks.multi_path.dense.outline import NMS_IOU
-from deadline_perception.networks.multi_path.outline import PROPOSAL_NMS_IOU
-from deadline_perception.networks.multi_path.proposals import DynamicProposals
 
 
 @torch.no_grad()

@@ -17,7 +17,6 @@ from deadline_perception.extras.training.targets import TargetObjects, box_scale
 from deadline_perception.extras.training.transfer import to_device
 from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path import heads as head_ops
-from deadline_perception.networks.multi_path import proposals as proposal_ops
 from deadline_perception.networks.multi_path.array_forms import HEAD_DELTA_WEIGHTS
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
@@ -129,7 +128,7 @@ def path_losses(
     features = head_ops.region_features(
         [level.float() for level in levels],
         boxes,
-        proposal_ops.pyramid_levels(boxes, len(levels), network.strides[0]),
+        head_ops.pyramid_levels(boxes, len(levels), network.strides[0]),
         regions.images[kept],
         strides=network.strides,
     )

@@ -19,7 +19,6 @@ from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import draw_path
 from deadline_perception.extras.training.transfer import resized, to_batch
 from deadline_perception.networks.multi_path import heads as head_ops
-from deadline_perception.networks.multi_path import proposals as proposal_ops
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, SlicedNorm
 
@@ -148,8 +147,9 @@ def _run(network: MultiPathDetector, source: SampleSource, seed: int) -> int:
                 regions = head_ops.region_features(
                     levels,
                     boxes,
-                    proposal_ops.pyramid_levels(boxes, len(levels)),
+                    head_ops.pyramid_levels(boxes, len(levels), network.strides[0]),
                     torch.from_numpy(of_image).to(pixels.device),
+                    strides=network.strides,
                 )
                 for head in network.heads.subnets:
                     head(regions)

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from deadline_perception.core.untrusted_file import FileRefused
+from deadline_perception.extras.faster_rcnn.backbone import Backbone
+from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
 from deadline_perception.extras.state_dict import read_state_dict
 from deadline_perception.extras.training.weights_start import WeightsStart
-from deadline_perception.networks.multi_path.backbone import Backbone
 from deadline_perception.networks.multi_path.checkpoint import check_finite
 from deadline_perception.networks.multi_path.operators import (
     SlicedConv2d,
     SlicedFrozenNorm,
-    SlicedGroupNorm,
     SlicedNorm,
 )
 from deadline_perception.networks.weights_file import CheckpointError

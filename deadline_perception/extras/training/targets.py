@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
+from deadline_perception.extras.faster_rcnn.outline import PROPOSAL_DELTA_WEIGHTS, anchor_levels
 from deadline_perception.extras.training.box_fusion import (
     areas,
     intersection_over_union,
@@ -18,11 +20,6 @@ from deadline_perception.extras.training.box_fusion import (
 )
 from deadline_perception.extras.training.transfer import to_device
 from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path.configuration import DetectorConfig
-from deadline_perception.networks.multi_path.outline import (
-    PROPOSAL_DELTA_WEIGHTS,
-    anchor_levels,
-)
 
 # Ren et al. 2015, section 3.1.2 and Girshick 2015, section 2.3, with more lenient positives for small objects.
 _ANCHOR_POSITIVE_IOU = 0.6

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deadline_perception.networks.multi_path.configuration import DetectorShape
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
+from deadline_perception.networks.multi_path.shape import DetectorShape
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def level_table(
 
 
 def pyramid_levels(boxes: np.ndarray, levels: int, finest: int) -> np.ndarray:
-    """See `proposals.pyramid_levels`."""
+    """See `heads.pyramid_levels`."""
     width, height = (boxes[:, 2:] - boxes[:, :2]).T
     side = np.sqrt(np.maximum(width * height, np.float32(1.0)))
     level = np.floor(np.log2(side / np.float32(14.0 * finest)) + 1.0)

@@ -13,19 +13,18 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadline_perception.core.device import check_device
-from deadline_perception.core.untrusted_file import FileRefused, parse_json
+from deadline_perception.core.named import named
+from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines import tensor_file
 from deadline_perception.engines.tensor_file import TensorHeader, write_tensors
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.networks.multi_path.configuration import (
-    CONFIGURATIONS,
-    DetectorShape,
+    configurations,
     find_configuration,
-    read_shape,
+    stored_shape,
 )
-from deadline_perception.networks.multi_path.dense.configuration import DenseConfig
-from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.shape import DetectorShape
 from deadline_perception.networks.weights_file import (
     CheckpointError,
     read_calibration,
@@ -67,9 +66,7 @@ def build_detector(
 
 def detector_of(config: DetectorShape, class_names: tuple[str, ...]) -> MultiPathDetector:
     """The detector of a shape, whatever its family, with random weights."""
-    return (DenseDetector if isinstance(config, DenseConfig) else MultiPathDetector)(
-        config, class_names
-    )
+    return named(config.network)(config, class_names)
 
 
 def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
@@ -244,13 +241,11 @@ def check_shapes(
 
 
 def _configuration(text: str, weights: Path) -> DetectorShape:
-    """What the metadata say of the shape: the whole configuration, or the name of a built-in one."""
-    if text in CONFIGURATIONS:
-        return CONFIGURATIONS[text]
+    """What the metadata say of the shape."""
     try:
-        return read_shape(parse_json(text))
+        return stored_shape(text)
     except ValueError as error:
         raise CheckpointError(
             f'weights file {weights} has configuration {text[:40]!r}, expected one of '
-            f'{", ".join(CONFIGURATIONS)} or a whole one: {error}'
+            f'{", ".join(configurations())} or a whole one: {error}'
         ) from error

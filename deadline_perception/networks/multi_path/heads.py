@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch
@@ -14,14 +14,12 @@ from deadline_perception.networks.multi_path.array_forms import (
     SAMPLES,
     level_table,
 )
-from deadline_perception.networks.multi_path.configuration import DetectorShape
 from deadline_perception.networks.multi_path.operators import (
     Layers,
     SlicedConv2d,
     SlicedLinear,
-    sliced_norm,
+    SlicedNorm,
 )
-from deadline_perception.networks.multi_path.outline import STRIDES
 from deadline_perception.networks.multi_path.shape import HeadConfig
 
 
@@ -31,7 +29,7 @@ def region_features(
     box_levels: Tensor,
     images: Tensor | None = None,
     *,
-    strides: tuple[int, ...] = STRIDES,
+    strides: tuple[int, ...],
 ) -> Tensor:
     """Bilinear region features from the pyramid (RoIAlign, 7x7 bins of 2x2 samples, aligned), differentiable.
 
@@ -65,7 +63,7 @@ def features_of_rows(
     box_levels: Tensor,
     images: Tensor | None = None,
     *,
-    strides: tuple[int, ...] = STRIDES,
+    strides: tuple[int, ...],
 ) -> Tensor:
     """As `region_features`, of levels that lie in one matrix.
 
@@ -105,6 +103,16 @@ def features_of_rows(
     return bins.view(regions, BINS * BINS * channels)
 
 
+def pyramid_levels(boxes: Tensor, levels: int, finest: int) -> Tensor:
+    """Level `[N]` whose resolution suits each box `[N, 4]` xyxy in px; 0 is the finest.
+
+    The rule of feature pyramid networks, log2 of the side, set so that an object spans 7 to 14 positions of its
+    level where it can: at a finest stride of 4 px, sides under 56 px are level 0, under 112 px level 1, and so on.
+    """
+    side = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).clamp(min=1.0).sqrt()
+    return (side / (14.0 * finest)).log2().add_(1.0).floor_().clamp_(0, levels - 1).long()
+
+
 @cache
 @torch.inference_mode(False)
 def _level_table(
@@ -119,22 +127,27 @@ def _level_table(
 
 
 class Head(nn.Module):
-    """One subnet of the switch: convolutions, fully connected layers, class logits and box deltas of its own."""
+    """One subnet of the switch: convolutions, fully connected layers, class logits and box deltas of its own.
+
+    Args:
+        channels: of the pyramid at full width.
+        shape: its layers.
+        classes: of objects.
+        norm: makes what follows a convolution.
+    """
 
     def __init__(
         self,
-        config: DetectorShape,
+        channels: int,
         shape: HeadConfig,
         classes: int,
+        norm: Callable[[], SlicedNorm],
     ) -> None:
         super().__init__()
-        channels = config.pyramid_channels
         self.convolutions = Layers(
             SlicedConv2d(channels, channels, 3) for _ in range(shape.convolutions)
         )
-        self.norms = Layers(
-            sliced_norm(config, channels, config.pyramid_widths) for _ in range(shape.convolutions)
-        )
+        self.norms = Layers(norm() for _ in range(shape.convolutions))
         self.first = SlicedLinear(BINS * BINS, channels, shape.fully_connected[0])
         sizes = shape.fully_connected
         self.others = Layers(nn.Linear(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cache
 from typing import Any
 
@@ -10,52 +11,43 @@ from torch import Tensor, nn
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN, TorchModule
-from deadline_perception.networks.multi_path.backbone import Backbone, Pyramid
-from deadline_perception.networks.multi_path.configuration import DetectorConfig, DetectorShape
-from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone
 from deadline_perception.networks.multi_path.heads import (
     Head,
     features_of_rows,
+    pyramid_levels,
     region_features,
 )
 from deadline_perception.networks.multi_path.operators import Switch
-from deadline_perception.networks.multi_path.outline import STRIDES, MultiPathOutline
-from deadline_perception.networks.multi_path.proposals import (
-    DynamicProposals,
-    RegionProposalNetwork,
-    pyramid_levels,
-)
+from deadline_perception.networks.multi_path.outline import MultiPathOutline
+from deadline_perception.networks.multi_path.shape import DetectorShape
 
 
 class MultiPathDetector(TorchModule, MultiPathOutline):
-    """Faster R-CNN with skip, switch, dynamic proposals, width and scale.
+    """A two-stage detector with skip, switch, dynamic proposals, width and scale; the families derive their own.
 
     Args:
         config: the shape.
         class_names: what the labels mean, at least one.
     """
 
-    backbone: Backbone | DenseBackbone
+    backbone: Any  # each family has its own, as of the others
     pyramid: nn.Module
     rpn: nn.Module
-    select_proposals: Any  # each family has its own arguments
+    select_proposals: Any
+    heads: Switch[Head]
 
     def __init__(self, config: DetectorShape, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
         self.declare(config, class_names)
         self._build(config, len(class_names))
 
-    def _build(self, config: DetectorShape, classes: int) -> None:
-        assert isinstance(config, DetectorConfig)
-        self.backbone = Backbone(config)
-        self.pyramid = Pyramid(config)
-        self.rpn = RegionProposalNetwork(config)
-        self.select_proposals = DynamicProposals(config)
-        self.heads = Switch([Head(config, shape, classes) for shape in config.heads])
+    @abstractmethod
+    def _build(self, config: Any, classes: int) -> None:
+        """Makes the layers of a shape of the family."""
 
+    @abstractmethod
     def head(self, setting: int) -> Head | None:
         """The subnet of a setting of the switch; None where regions are not examined."""
-        return self.heads.subnets[setting]
 
     @property
     def variant(self) -> list[str]:
@@ -102,10 +94,9 @@ class MultiPathDetector(TorchModule, MultiPathOutline):
             segment: its name; a skip operator only where the path runs it.
             path: the path.
             values: those that it `reads`, by the segment that made them. `pre`: image `[N, 3, h, w]`, uint8 of one or
-                normalised; `stage1` to `stage4`: features, with the skip operators' work; `pyramid`: its levels, or
-                all of one image as rows `[positions, c]`; `rpn`: logits of each level, then deltas; `proposals`: boxes
-                `[R, 4]`; `regions`: their features `[R, 49 * c]`; `head`: logits `[R, 1 + classes]` and deltas
-                `[R, 4]`.
+                normalised; `stage1` and so on: features, with the skip operators' work; `pyramid`: its levels, or all
+                of one image as rows `[positions, c]`; `rpn`: as the family has it; `proposals`: boxes `[R, 4]` first;
+                `regions`: their features `[R, 49 * c]`; `head`: logits `[R, 1 + classes]` and deltas `[R, 4]`.
         """
         if segment == 'stage1' and not values['pre'][0].is_floating_point():
             values = {'pre': (self._normalised(values['pre'][0]),)}
@@ -117,20 +108,8 @@ class MultiPathDetector(TorchModule, MultiPathOutline):
             )
         if segment.startswith('skip'):
             return (self.backbone.skips[int(segment[4:])](values[self.makes[segment]][0], path),)
-        if segment == 'pyramid':
-            return tuple(
-                self.pyramid(
-                    [values[stage][0] for stage in self.reads(segment)], path['pyramid_width']
-                )
-            )
-        if segment == 'rpn':
-            logits, deltas = self.rpn(values['pyramid'])
-            return (*logits, *deltas)
-        height, width = size = self.input_size_on(path)
-        if segment == 'proposals':
-            logits, deltas = values['rpn'][: len(STRIDES)], values['rpn'][len(STRIDES) :]
-            return (self.select_proposals(logits, deltas, path['proposals'], size),)
         if segment == 'regions':
+            height, width = self.input_size_on(path)
             levels, boxes = values['pyramid'], values['proposals'][0]
             box_levels = pyramid_levels(boxes, len(self.strides), self.strides[0])
             if len(levels) > 1:

@@ -1,6 +1,6 @@
 """The operators of a multi-path network: layers whose width is a prefix of their channels, Skip, Switch.
 
-DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal network it belongs to. What they can be
+DynamicProposals, the fourth, lives beside the first stage it belongs to. What they can be
 set to, `declaration.py` declares; how weights are cut, laid out and joined with norms, `engines/sliced_layers.py`.
 Source: multi-path paper, section V-A; width as a prefix of channels: nested-network thesis, SubFlow.
 """
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines import sliced_layers as sliced
 from deadline_perception.engines.sliced_layers import Cut, Span
-from deadline_perception.networks.multi_path.configuration import DetectorConfig, DetectorShape
 
 Part = TypeVar('Part', bound=nn.Module)
 if TYPE_CHECKING:
@@ -192,43 +191,6 @@ class SlicedFrozenNorm(SlicedNorm):
         """`[N, c, H, W]` -> the same shape; c is one of the layer's widths. The cut follows from it."""
         scale, shift = self.used(prefix(x.shape[1]))
         return x * scale.view(-1, 1, 1) + shift.view(-1, 1, 1)
-
-
-class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
-    """Group norm whose groups hold a fixed number of channels, so that a prefix of channels keeps its groups.
-
-    Args:
-        channels, widths, gain: see `SlicedNorm`.
-        group_channels: channels of one group.
-    """
-
-    def __init__(
-        self,
-        channels: int,
-        group_channels: int,
-        widths: tuple[float, ...],
-        *,
-        gain: float = 1.0,
-    ) -> None:
-        super().__init__(channels, widths, gain=gain)
-        self.group_channels = group_channels
-
-    def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:
-        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths. The cut follows from it."""
-        return super().forward(x, prefix(x.shape[1]))
-
-
-def sliced_norm(
-    config: DetectorShape,
-    channels: int,
-    widths: tuple[float, ...],
-    *,
-    gain: float = 1.0,
-) -> SlicedNorm:
-    """The kind of norm that a configuration asks for, over so many channels at full width."""
-    if isinstance(config, DetectorConfig) and config.norm == 'group':
-        return SlicedGroupNorm(channels, config.norm_group_size(channels), widths, gain=gain)
-    return SlicedFrozenNorm(channels, widths, gain=gain)
 
 
 class Skip(nn.Module, Generic[Part]):

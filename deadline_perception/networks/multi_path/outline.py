@@ -3,24 +3,22 @@ torch."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.named import named
 from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import ArrayCompute, Arrays
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import array_forms as forms
-from deadline_perception.networks.multi_path.configuration import DetectorConfig, DetectorShape
+from deadline_perception.networks.multi_path.configuration import stored_shape
+from deadline_perception.networks.multi_path.shape import DetectorShape
 from deadline_perception.networks.own_detector import DetectorRun, OwnDetector
-
-STRIDES = (4, 8, 16, 32)
-PROPOSAL_DELTA_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
-PROPOSAL_NMS_IOU = 0.7
-MIN_SIDE_PX = 2.0
 
 
 class MultiPathOutline(OwnDetector):
@@ -31,13 +29,8 @@ class MultiPathOutline(OwnDetector):
         pyramid_stages: numbers of the stages that the pyramid reads.
     """
 
-    strides: tuple[int, ...] = STRIDES
-    pyramid_stages: tuple[int, ...] = (1, 2, 3, 4)
-    layers = (
-        'backbone pyramid rpn heads stem convolution1 norm1 convolution2 norm2 first_blocks kept_blocks skips '
-        'laterals convolution outputs convolutions norms shortcut shortcut_norm first others classes deltas '
-        'weight bias mean deviation'
-    )
+    strides: tuple[int, ...]
+    pyramid_stages: tuple[int, ...]
     config: DetectorShape
 
     def declare(
@@ -100,36 +93,6 @@ class MultiPathOutline(OwnDetector):
         found = {'proposals': self.proposals, 'regions': self.regions}
         return partial(found[segment], path) if segment in found else None
 
-    def proposals(
-        self,
-        path: ExecutionPath,
-        values: Mapping[str, Arrays],
-    ) -> Arrays:
-        """As `DynamicProposals`."""
-        assert isinstance(self.config, DetectorConfig)
-        size = self.input_size_on(path)
-        count, levels = int(path['proposals']), len(STRIDES)
-        scores, deltas, origins = [], [], []
-        for logits, of_level, anchors in zip(
-            values['rpn'][:levels], values['rpn'][levels:], anchor_levels(self.config, size)
-        ):
-            most = min(self.config.nms_candidates, 2 * count)
-            chosen = forms.best_first(logits[0], most)
-            scores.append(logits[0][chosen])
-            deltas.append(of_level[0][chosen])
-            origins.append(anchors[chosen])
-        boxes = forms.decode(
-            np.concatenate(deltas), np.concatenate(origins), PROPOSAL_DELTA_WEIGHTS
-        )
-        boxes = forms.clip(boxes, size)
-        sides = boxes[:, 2:] - boxes[:, :2]
-        is_large = (sides >= MIN_SIDE_PX).all(1)
-        order = forms.best_first(np.concatenate(scores), len(boxes))
-        order = order[is_large[order]]
-        boxes = boxes[order]
-        kept = forms.nms(boxes, PROPOSAL_NMS_IOU)
-        return (forms.padded(boxes[kept], count),)
-
     def regions(
         self,
         path: ExecutionPath,
@@ -143,6 +106,15 @@ class MultiPathOutline(OwnDetector):
         shapes = tuple((1, -(-height // stride), -(-width // stride)) for stride in strides)
         return (forms.region_features(rows, shapes, boxes, strides),)
 
+    @abstractmethod
+    def proposals(
+        self,
+        path: ExecutionPath,
+        values: Mapping[str, Arrays],
+    ) -> Arrays:
+        """Boxes of regions, as the network selects them; and what the family keeps of each."""
+
+    @abstractmethod
     def post(
         self,
         path: ExecutionPath,
@@ -154,21 +126,10 @@ class MultiPathOutline(OwnDetector):
             path: the path.
             values: of `head`, none where no region was examined, and of `proposals`; see `MultiPathDetector.compute`.
         """
-        size = self.input_size_on(path)
-        return forms.detections(values['head'], values['proposals'][0], None, size)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
         """See `Network`; the path may change while the frame runs."""
         return FrameRun(self, image_bgr, path)
-
-
-@cache
-def anchor_levels(config: DetectorConfig, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Anchors `[A, 4]` of each level, xyxy in px of an image of height and width `size`, multiples of 32."""
-    return tuple(
-        forms.anchors(size, stride, sizes, config.anchor_ratios)
-        for stride, sizes in zip(STRIDES, config.anchor_sizes_px)
-    )
 
 
 class FrameRun(DetectorRun):
@@ -214,3 +175,19 @@ class FrameRun(DetectorRun):
         )
         boxes = boxes * (2 * (width / own_width, height / own_height))  # x and y in turn
         return self._calibrated(boxes, scores, labels)
+
+
+def outline_of(config: str, class_names: tuple[str, ...]) -> MultiPathOutline:
+    """The detector of a configuration, whatever its family, without layers.
+
+    Args:
+        config: as JSON, or the name of a built-in one.
+        class_names: what the labels mean.
+
+    Raises:
+        ValueError: it is no configuration.
+    """
+    shape = stored_shape(config)
+    outline: MultiPathOutline = named(shape.outline)()
+    outline.declare(shape, class_names)
+    return outline

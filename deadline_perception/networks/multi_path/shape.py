@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from deadline_perception.core.execution_path import PathSpace
 
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')  # it becomes part of file names
 
@@ -69,3 +72,30 @@ class HeadConfig:
             raise ValueError(
                 f'fully_connected of a head is {self.fully_connected}, expected widths of at least 1'
             )
+
+
+class DetectorShape(Shape, ABC):
+    """The shape of a multi-path detector, of whatever family, and with it its execution time.
+
+    Attributes:
+        input_size: height and width in px of its largest input, multiples of 32.
+        heads: subnets of the switch, the cheapest first.
+        norm: `frozen`, folded into the convolution before it, or another of the family.
+        network, outline: `module:class` of the detector, with and without its layers.
+    """
+
+    input_size: tuple[int, int]
+    heads: tuple[HeadConfig, ...]
+    norm: str
+    network: str
+    outline: str
+
+    @property
+    @abstractmethod
+    def path_space(self) -> PathSpace:
+        """The legal execution paths."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """All attributes but those that came with a later version and are at their default."""

@@ -17,7 +17,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     ranking_classes,
     sample_paths,
 )
-from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1),

@@ -9,7 +9,7 @@ import torch
 from made_up_detector import TINY
 
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
-from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 
 # Beside other work on the machine, several threads would wait for each other.
 torch.set_num_threads(1)
@@ -44,7 +44,7 @@ def shapes():
 
 def make_tiny_network():
     torch.manual_seed(0)
-    return MultiPathDetector(replace(TINY, heads=TINY.heads[:2]), NAMES)
+    return FasterRcnn(replace(TINY, heads=TINY.heads[:2]), NAMES)
 
 
 @pytest.fixture()

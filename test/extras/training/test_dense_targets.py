@@ -9,7 +9,7 @@ from deadline_perception.extras.training.dense_targets import assign_anchors
 from deadline_perception.extras.training.first_stage import DenseStage, first_stage_of
 from deadline_perception.extras.training.losses import path_losses
 from deadline_perception.extras.training.strategies import TrainedPath
-from deadline_perception.networks.multi_path.configuration import STREET
+from deadline_perception.networks.multi_path.dense.configuration import STREET
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 
 SIZE = (128, 128)

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import torch
 
+from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.training.norm_statistics import measure_statistics
 from deadline_perception.extras.training.weights_start import start_from_weights
-from deadline_perception.networks.multi_path.network import MultiPathDetector
-from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, SlicedGroupNorm
+from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
 STILL = SimpleNamespace(draw=lambda generator: SimpleNamespace(image_bgr=IMAGE))
@@ -16,9 +17,7 @@ STILL = SimpleNamespace(draw=lambda generator: SimpleNamespace(image_bgr=IMAGE))
 
 def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
     """One still image: mean and deviation of every width's outputs are what the norm was told to give."""
-    network = MultiPathDetector(
-        replace(tiny_network.config, scales=(1.0,)), tiny_network.class_names
-    )
+    network = FasterRcnn(replace(tiny_network.config, scales=(1.0,)), tiny_network.class_names)
     stem = network.backbone.stem
     for norm in (stem.norm1, stem.norm2):
         torch.nn.init.uniform_(norm.weight, 0.5, 2.0)
@@ -55,8 +54,7 @@ def test_network_with_group_norms_is_followed(tiny_network):
         pyramid_widths=(1.0,),
     )
     grouped, network = (
-        MultiPathDetector(replace(plain, norm=norm), ('square', 'bar'))
-        for norm in ('group', 'frozen')
+        FasterRcnn(replace(plain, norm=norm), ('square', 'bar')) for norm in ('group', 'frozen')
     )
     for norm in grouped.modules():
         if isinstance(norm, SlicedGroupNorm):
@@ -74,8 +72,6 @@ def test_network_with_group_norms_is_followed(tiny_network):
 
 
 def test_norms_that_are_not_frozen_have_no_statistics(tiny_network):
-    grouped = MultiPathDetector(
-        replace(tiny_network.config, norm='group'), tiny_network.class_names
-    )
+    grouped = FasterRcnn(replace(tiny_network.config, norm='group'), tiny_network.class_names)
     with pytest.raises(ValueError, match="norms of 'tiny' are group, expected frozen ones"):
         measure_statistics(grouped, STILL)

@@ -10,7 +10,7 @@ import torch
 from torchvision.ops import box_iou
 
 from deadline_perception.extras.training.public_start import StartRefused, start_from_public
-from deadline_perception.networks.multi_path.configuration import STREET
+from deadline_perception.networks.multi_path.dense.configuration import STREET
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 
 SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))

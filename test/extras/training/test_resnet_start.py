@@ -5,9 +5,9 @@ import torch
 from torch import nn
 from torchvision.models import resnet50
 
+from deadline_perception.extras.faster_rcnn.backbone import Backbone
+from deadline_perception.extras.faster_rcnn.configuration import COMPACT, ORIN
 from deadline_perception.extras.training.resnet_start import start_from_resnet
-from deadline_perception.networks.multi_path.backbone import Backbone
-from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN
 from deadline_perception.networks.weights_file import CheckpointError
 
 NARROW = replace(

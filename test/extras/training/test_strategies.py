@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.extras.training.strategies import (
     STRATEGIES,
     Alone,
@@ -9,7 +10,6 @@ from deadline_perception.extras.training.strategies import (
     TrainedPath,
     find_strategy,
 )
-from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 2),

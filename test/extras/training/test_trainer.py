@@ -6,6 +6,7 @@ import pytest
 import torch
 from torchvision.ops import box_iou
 
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.training.losses import path_losses
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich
@@ -14,7 +15,6 @@ from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import TrainingDiverged
 from deadline_perception.extras.training.transfer import to_batch
 from deadline_perception.extras.workers import Workers
-from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 
 def _trainer(network, shapes, strategy=Sandwich(alone_share=0.3), **changes):
@@ -234,7 +234,7 @@ def test_a_step_at_another_size_is_scaled_no_further(tiny_network, shapes, monke
 )
 def test_strategies_lower_the_loss(tiny_network, shapes, name, norm, scales):
     torch.manual_seed(0)
-    network = MultiPathDetector(
+    network = FasterRcnn(
         replace(tiny_network.config, norm=norm, scales=scales), tiny_network.class_names
     )
     trainer = _trainer(network, shapes, strategy=STRATEGIES[name], steps=24, learning_rate=4e-3)

@@ -3,13 +3,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.training.weights_start import start_from_weights
-from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 
 def _network(config, seed, names=('vehicle', 'bike'), **changes):
     torch.manual_seed(seed)
-    network = MultiPathDetector(replace(config, **changes), names).eval()
+    network = FasterRcnn(replace(config, **changes), names).eval()
     for parameter in network.parameters():
         torch.nn.init.uniform_(parameter, 0.1, 0.4)
     return network

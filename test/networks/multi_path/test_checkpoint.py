@@ -12,13 +12,14 @@ from safetensors.torch import save_file
 from deadline_perception.core.device import DeviceNotFound, read_device_facts
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames, measure_paths
+from deadline_perception.extras.faster_rcnn.configuration import COMPACT
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.networks.multi_path.checkpoint import (
     build_detector,
     load_detector,
     save_detector,
 )
-from deadline_perception.networks.multi_path.configuration import COMPACT, save_configuration
-from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.configuration import save_configuration
 from deadline_perception.networks.weights_file import CheckpointError, read_recipe
 
 NAMES = ('vehicle', 'bike')
@@ -177,7 +178,7 @@ def large_files(folder):
         proposals=(10,),
     )
     with torch.device('meta'):
-        network = MultiPathDetector(wide, NAMES)
+        network = FasterRcnn(wide, NAMES)
     shapes = {
         name: {'dtype': 'F16', 'shape': list(tensor.shape), 'data_offsets': [0, 2]}
         for name, tensor in network.state_dict().items()

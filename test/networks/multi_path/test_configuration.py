@@ -5,18 +5,16 @@ import pytest
 import torch
 
 from deadline_perception.core.json_file import JsonFileError
+from deadline_perception.extras.faster_rcnn.configuration import COMPACT, ORIN, PAPER
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.networks.multi_path.configuration import (
-    COMPACT,
-    CONFIGURATIONS,
-    ORIN,
-    PAPER,
-    HeadConfig,
+    configurations,
     find_configuration,
     read_shape,
     save_configuration,
 )
-from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
+from deadline_perception.networks.multi_path.shape import HeadConfig
 
 
 @pytest.mark.parametrize(
@@ -65,7 +63,7 @@ def test_impossible_heads_are_refused():
         HeadConfig(0, ())
 
 
-@pytest.mark.parametrize('config', CONFIGURATIONS.values(), ids=lambda config: config.name)
+@pytest.mark.parametrize('config', configurations().values(), ids=lambda config: config.name)
 def test_a_configuration_survives_its_file(config, tmp_path):
     mine = replace(config, name='mine')
     file = tmp_path / 'new' / 'mine.json'
@@ -127,7 +125,7 @@ def test_narrow_widths_of_backbone_and_pyramid_are_their_own():
     """A pyramid that can be halved asks nothing of the stem, whose groups could not."""
     config = replace(COMPACT, name='own', stem_channels=16, norm_group_channels=16, widths=(1.0,))
     with torch.device('meta'):
-        network = MultiPathDetector(config, ('vehicle',))
+        network = FasterRcnn(config, ('vehicle',))
     assert {
         len(norm.rows) for norm in network.backbone.modules() if isinstance(norm, SlicedNorm)
     } == {1}

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import SCALE
-from deadline_perception.networks.multi_path.configuration import STREET
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.multi_path.declaration import (
     dense_path_space,
-    multi_path_space,
     scale_of,
     scaled_size,
 )
+from deadline_perception.networks.multi_path.dense.configuration import STREET
 
 SIMPLE = {
     'skips_per_stage': (1,),

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
-from deadline_perception.networks.multi_path.configuration import STREET
 from deadline_perception.networks.multi_path.dense.backbone import DensePyramid
 from deadline_perception.networks.multi_path.dense.configuration import (
     PYRAMID_STAGES,
     STAGE_CHANNELS,
+    STREET,
 )
 from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals
 from deadline_perception.networks.multi_path.dense.network import DenseDetector

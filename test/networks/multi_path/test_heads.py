@@ -1,9 +1,9 @@
 import torch
 from torchvision.ops import roi_align
 
+from deadline_perception.extras.faster_rcnn.outline import STRIDES
 from deadline_perception.networks.multi_path.array_forms import BINS
 from deadline_perception.networks.multi_path.heads import region_features
-from deadline_perception.networks.multi_path.outline import STRIDES
 
 
 def _levels(channels=6):
@@ -16,7 +16,9 @@ def test_region_features_equal_torchvisions_roi_align():
     low = torch.rand(60, 2) * torch.tensor([170.0, 110.0])
     boxes = torch.cat((low, low + torch.rand(60, 2) * 90 + 1), 1)  # some reach beyond the image
     box_levels, images = torch.randint(0, 4, (60,)), torch.randint(0, 2, (60,))
-    found = region_features(levels, boxes, box_levels, images).view(60, BINS * BINS, -1)
+    found = region_features(levels, boxes, box_levels, images, strides=STRIDES).view(
+        60, BINS * BINS, -1
+    )
     for level, stride in enumerate(STRIDES):
         chosen = box_levels == level
         rois = torch.cat((images[chosen, None].float(), boxes[chosen]), 1)
@@ -28,14 +30,17 @@ def test_region_features_equal_torchvisions_roi_align():
 
 def test_no_region_gives_no_features():
     none = torch.zeros(0, dtype=torch.long)
-    assert region_features(_levels(6), torch.zeros(0, 4), none).shape == (0, 49 * 6)
+    assert region_features(_levels(6), torch.zeros(0, 4), none, strides=STRIDES).shape == (
+        0,
+        49 * 6,
+    )
 
 
 def test_region_features_pass_gradients_like_roi_align():
     levels = [level.double().requires_grad_() for level in _levels(2)]
     boxes = torch.tensor([[10.0, 20.0, 70.0, 90.0], [0.0, 0.0, 30.0, 12.0]], dtype=torch.float64)
     region_features(
-        levels, boxes, torch.tensor([0, 0]), torch.tensor([0, 1])
+        levels, boxes, torch.tensor([0, 0]), torch.tensor([0, 1]), strides=STRIDES
     ).square().sum().backward()
     mine = levels[0].grad.clone()
     levels[0].grad = None

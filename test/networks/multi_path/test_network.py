@@ -7,12 +7,12 @@ import torch
 from deadline_perception.core.execution_path import SKIP
 from deadline_perception.engines.cuda_graphs import CudaGraphs
 from deadline_perception.engines.eager import as_arrays
+from deadline_perception.extras.faster_rcnn.configuration import COMPACT, ORIN, PAPER
+from deadline_perception.extras.faster_rcnn.network import FasterRcnn
+from deadline_perception.extras.faster_rcnn.outline import STRIDES
 from deadline_perception.extras.training.batch_proposals import proposals_of_batch
-from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN, PAPER
-from deadline_perception.networks.multi_path.heads import region_features
-from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.heads import pyramid_levels, region_features
 from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, SlicedNorm
-from deadline_perception.networks.multi_path.proposals import pyramid_levels
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
 
@@ -35,7 +35,7 @@ def _randomise_norms(network):
 
 
 def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config):
-    without = MultiPathDetector(
+    without = FasterRcnn(
         replace(tiny_config, skip_groups=((), (2,), (2,), ())), ('vehicle', 'bike')
     ).eval()
     names = {'backbone.skips.0': 'backbone.skips.1', 'backbone.skips.1': 'backbone.skips.3'}
@@ -58,7 +58,7 @@ def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config)
 @pytest.mark.parametrize('norm', ['group', 'frozen'])
 def test_width_equals_a_network_built_that_narrow(tiny_config, norm):
     tiny_config = replace(tiny_config, norm=norm)
-    tiny_network = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
+    tiny_network = FasterRcnn(tiny_config, ('vehicle', 'bike')).eval()
     _randomise_norms(tiny_network)
     narrow_config = replace(
         tiny_config,
@@ -68,7 +68,7 @@ def test_width_equals_a_network_built_that_narrow(tiny_config, norm):
         widths=(1.0,),
         pyramid_widths=(1.0,),
     )
-    narrow = MultiPathDetector(narrow_config, ('vehicle', 'bike')).eval()
+    narrow = FasterRcnn(narrow_config, ('vehicle', 'bike')).eval()
     row = {4: 2, 5: 1}
     taken = {}
     for name, wide in tiny_network.state_dict().items():
@@ -102,7 +102,9 @@ def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
     path = tiny_network.path_space.parse('s01001-w1.00-p20-h1')
     levels = tiny_network.features(torch.randn(1, 3, 64, 96), path)
     boxes = torch.tensor([[4.0, 4.0, 60.0, 50.0], [10.0, 2.0, 30.0, 40.0]])
-    logits, deltas = tiny_network.head(1)(region_features(levels, boxes, torch.tensor([0, 1])))
+    logits, deltas = tiny_network.head(1)(
+        region_features(levels, boxes, torch.tensor([0, 1]), strides=STRIDES)
+    )
     (logits.square().sum() + deltas.sum()).backward()
     reached = [
         any(p.grad is not None for p in subnet.parameters())
@@ -123,7 +125,7 @@ def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
 )
 def test_operators_describe_the_path_space(config):
     with torch.device('meta'):
-        network = MultiPathDetector(config, ('vehicle',))
+        network = FasterRcnn(config, ('vehicle',))
     assert network.path_space == config.path_space
     assert [skip.name for skip in network.backbone.skips] == [
         skip.name for skip in config.path_space.of_kind(SKIP)
@@ -177,7 +179,7 @@ def test_scaled_path_finds_what_a_network_of_that_input_size_finds(tiny_network,
         64,
         96,
     )
-    plain = MultiPathDetector(small, ('vehicle', 'bike')).eval()
+    plain = FasterRcnn(small, ('vehicle', 'bike')).eval()
     plain.load_state_dict(tiny_network.state_dict())
     plain.input_size_on = lambda path: size
     found = tiny_network.detect(IMAGE, path)
@@ -214,7 +216,11 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
             )[1]
         )
         features = region_features(
-            levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long)
+            levels,
+            boxes,
+            pyramid_levels(boxes, 4, 4),
+            torch.ones(len(boxes), dtype=torch.long),
+            strides=STRIDES,
         )
         head = tiny_network.head(int(path['head']))(features)
     values = {'head': as_arrays(head), 'proposals': as_arrays((boxes,))}

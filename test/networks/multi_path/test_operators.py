@@ -2,13 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from deadline_perception.networks.multi_path.declaration import multi_path_space
-from deadline_perception.networks.multi_path.operators import (
-    Skip,
-    SlicedConv2d,
-    SlicedFrozenNorm,
-    SlicedGroupNorm,
-)
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
+from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
+from deadline_perception.networks.multi_path.operators import Skip, SlicedConv2d, SlicedFrozenNorm
 
 SPACE = multi_path_space(
     skips_per_stage=(2,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1,), heads=1

@@ -9,7 +9,7 @@ from typing import Any
 from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import PathSpace
 from deadline_perception.networks.multi_path.declaration import check_sizes, dense_path_space
-from deadline_perception.networks.multi_path.shape import HeadConfig, Shape, check_name
+from deadline_perception.networks.multi_path.shape import DetectorShape, HeadConfig, check_name
 
 STRIDES = (8, 16, 32, 64, 128)
 # MobileNetV2 (Sandler et al. 2018, table 2): output channels and stride of each stage's first block, blocks that keep
@@ -33,7 +33,7 @@ _LATER = ('kept_groups', 'head_labels')  # attributes that files of earlier vers
 
 
 @dataclass(frozen=True)
-class DenseConfig(Shape):
+class DenseConfig(DetectorShape):
     """Everything that decides the shape of a dense detector, and with it its execution time.
 
     Attributes:
@@ -110,7 +110,8 @@ class DenseConfig(Shape):
         check_sizes(self.input_size, self.scales)
 
     norm = 'frozen'
-    pyramid_widths = (1.0,)
+    network = 'deadline_perception.networks.multi_path.dense.network:DenseDetector'
+    outline = 'deadline_perception.networks.multi_path.dense.outline:DenseOutline'
 
     @property
     def path_space(self) -> PathSpace:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from torch import Tensor
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.networks.multi_path.configuration import DetectorShape
 from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone, DensePyramid
 from deadline_perception.networks.multi_path.dense.configuration import DenseConfig
 from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals, FirstStage
 from deadline_perception.networks.multi_path.dense.outline import DenseOutline
 from deadline_perception.networks.multi_path.heads import Head
 from deadline_perception.networks.multi_path.network import MultiPathDetector
-from deadline_perception.networks.multi_path.operators import Switch
+from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, Switch
 
 
 class DenseDetector(DenseOutline, MultiPathDetector):
@@ -26,13 +25,18 @@ class DenseDetector(DenseOutline, MultiPathDetector):
     pyramid: DensePyramid
     rpn: FirstStage
 
-    def _build(self, config: DetectorShape, classes: int) -> None:
-        assert isinstance(config, DenseConfig)
+    def _build(self, config: DenseConfig, classes: int) -> None:
         self.backbone = DenseBackbone(config)
         self.pyramid = DensePyramid(config)
         self.rpn = FirstStage(config, classes)
         self.select_proposals = DenseProposals()
-        self.heads = Switch([Head(config, shape, classes) for shape in config.heads])
+        channels = config.pyramid_channels
+        self.heads = Switch(
+            [
+                Head(channels, shape, classes, lambda: SlicedFrozenNorm(channels, (1.0,)))
+                for shape in config.heads
+            ]
+        )
 
     def head(self, setting: int) -> Head | None:
         """See `MultiPathDetector`; None for the first stage's own answer."""

@@ -8,14 +8,11 @@ from functools import cache
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.engines.eager import Arrays
 from deadline_perception.networks.multi_path import array_forms as forms
-from deadline_perception.networks.multi_path.configuration import CONFIGURATIONS, read_shape
 from deadline_perception.networks.multi_path.dense.configuration import (
     PYRAMID_STAGES,
     STRIDES,
-    DenseConfig,
 )
 from deadline_perception.networks.multi_path.outline import MultiPathOutline
 
@@ -91,19 +88,3 @@ def anchor_levels(size: tuple[int, int]) -> tuple[np.ndarray, ...]:
 def all_anchors(size: tuple[int, int]) -> np.ndarray:
     """The same `[A, 4]`, level after level."""
     return np.concatenate(anchor_levels(size))
-
-
-def outline_of(config: str, class_names: tuple[str, ...]) -> MultiPathOutline:
-    """The detector of a configuration, whatever its family, without layers.
-
-    Args:
-        config: as JSON, or the name of a built-in one.
-        class_names: what the labels mean.
-
-    Raises:
-        ValueError: it is no configuration.
-    """
-    shape = CONFIGURATIONS.get(config) or read_shape(parse_json(config))
-    outline = DenseOutline() if isinstance(shape, DenseConfig) else MultiPathOutline()
-    outline.declare(shape, class_names)
-    return outline

@@ -3,10 +3,10 @@ import torch
 from made_up_detector import TINY
 from torchvision.ops import nms
 
+from deadline_perception.extras.faster_rcnn.outline import PROPOSAL_DELTA_WEIGHTS
+from deadline_perception.extras.faster_rcnn.proposals import lay_out_anchors
 from deadline_perception.extras.training.batch_proposals import proposals_of_batch
 from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path.outline import PROPOSAL_DELTA_WEIGHTS
-from deadline_perception.networks.multi_path.proposals import lay_out_anchors
 
 SIZE = (64, 96)
 ANCHORS = lay_out_anchors(TINY, SIZE, torch.device('cpu'))

@@ -9,16 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path.configuration import DetectorConfig
-from deadline_perception.networks.multi_path.operators import SlicedConv2d
-from deadline_perception.networks.multi_path.outline import (
+from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
+from deadline_perception.extras.faster_rcnn.outline import (
     MIN_SIDE_PX,
     PROPOSAL_DELTA_WEIGHTS,
     PROPOSAL_NMS_IOU,
-    STRIDES,
     anchor_levels,
 )
+from deadline_perception.networks.multi_path import boxes as box_ops
+from deadline_perception.networks.multi_path.operators import SlicedConv2d
 from deadline_perception.networks.multi_path.suppression import nms
 
 
@@ -111,13 +110,3 @@ class DynamicProposals:
         boxes = box_ops.clip(flat, size).view(len(logits[0]), -1, 4)
         sides = boxes[..., 2:] - boxes[..., :2]
         return boxes, torch.cat(scores, 1).masked_fill(~(sides >= MIN_SIDE_PX).all(-1), -torch.inf)
-
-
-def pyramid_levels(boxes: Tensor, levels: int, finest: int = STRIDES[0]) -> Tensor:
-    """Level `[N]` whose resolution suits each box `[N, 4]` xyxy in px; 0 is the finest.
-
-    The rule of feature pyramid networks, log2 of the side, set so that an object spans 7 to 14 positions of its
-    level where it can: at a finest stride of 4 px, sides under 56 px are level 0, under 112 px level 1, and so on.
-    """
-    side = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).clamp(min=1.0).sqrt()
-    return (side / (14.0 * finest)).log2().add_(1.0).floor_().clamp_(0, levels - 1).long()

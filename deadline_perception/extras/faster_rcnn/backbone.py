@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deadline_perception.networks.multi_path.configuration import DetectorConfig
+from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
+from deadline_perception.extras.faster_rcnn.group_norm import sliced_norm
 from deadline_perception.networks.multi_path.operators import (
     Layers,
     Skip,
     SlicedConv2d,
-    sliced_norm,
 )
 
 # Scale of a block's last norm at the start. At zero, a block that training often skips stays an identity.

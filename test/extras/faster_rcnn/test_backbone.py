@@ -1,7 +1,7 @@
 import torch
 from torch.nn import functional as F
 
-from deadline_perception.networks.multi_path.backbone import Pyramid
+from deadline_perception.extras.faster_rcnn.backbone import Pyramid
 
 
 def _stages(config, width):
