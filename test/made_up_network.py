@@ -8,7 +8,7 @@ from made_up_detector import TINY
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment, read_device_facts
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
-from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
 

@@ -42,7 +42,7 @@ def run_command(
 @pytest.fixture(scope='session')
 def measurable_weights(tmp_path_factory) -> Path:
     """Weights file of a network with every width and skip operator, one number of proposals and one head."""
-    from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+    from deadline_perception.extras.weights_writer import build_detector, save_detector
 
     config = replace(TINY, name='measurable', scales=(1.0,), proposals=(5,), heads=TINY.heads[:1])
     file = tmp_path_factory.mktemp('measurable') / 'measurable.safetensors'

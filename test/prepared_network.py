@@ -55,7 +55,7 @@ def write_small(folder: Path) -> Path:
     which of two boxes of the same score comes first, no engine promises."""
     import torch
 
-    from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+    from deadline_perception.extras.weights_writer import build_detector, save_detector
 
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)

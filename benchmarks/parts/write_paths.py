@@ -96,7 +96,7 @@ def _calibration(factor: float) -> Callable[[Path], None]:
 @lru_cache(maxsize=4)
 def _network(seed: int):
     from deadline_perception.extras.faster_rcnn.configuration import COMPACT
-    from deadline_perception.networks.multi_path.checkpoint import build_detector
+    from deadline_perception.extras.weights_writer import build_detector
 
     small = replace(
         COMPACT,
@@ -136,8 +136,8 @@ def _qualities(value: float) -> Callable[[Path], None]:
 
 
 def _configuration(folder: Path) -> None:
+    from deadline_perception.extras.configuration_file import save_configuration
     from deadline_perception.extras.faster_rcnn.configuration import COMPACT
-    from deadline_perception.networks.multi_path.configuration import save_configuration
 
     save_configuration(COMPACT, folder / 'own.json')
 
@@ -153,7 +153,7 @@ def _model_set(name: str) -> Callable[[Path], None]:
 
 
 def _weights(seed: int) -> Callable[[Path], None]:
-    from deadline_perception.networks.multi_path.checkpoint import save_detector
+    from deadline_perception.extras.weights_writer import save_detector
 
     return lambda folder: save_detector(_network(seed), folder / 'net.safetensors')
 

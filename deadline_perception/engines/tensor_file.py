@@ -1,4 +1,4 @@
-"""The one reader and writer of tensors on disk, as safetensors.
+"""The one reader of tensors on disk, as safetensors.
 
 A file's header, of bounded size, is read first, so that a caller can compare it with what it expects before any tensor
 takes memory. Then the file is read once, into memory: whoever rewrites it meanwhile changes nothing that is used.
@@ -7,7 +7,7 @@ takes memory. Then the file is read once, into memory: whoever rewrites it meanw
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, TypeVar
 
@@ -18,7 +18,6 @@ from safetensors import SafetensorError
 
 from deadline_perception.core.decoding import decode
 from deadline_perception.core.errors import printable
-from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import (
     MIB,
     FileRefused,
@@ -123,15 +122,3 @@ def _read(
         return load(content)
     except (SafetensorError, KeyError, ValueError, RuntimeError, TypeError) as error:
         raise FileRefused(printable(error, 200)) from error
-
-
-def write_tensors(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Writes a safetensors file whole or not at all; see `replace_file`.
-
-    Raises:
-        OSError: it cannot be written; the file before, if any, stays.
-    """
-    from safetensors.torch import save
-
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    replace_file(file, save(plain, dict(metadata)))

@@ -227,7 +227,7 @@ def _calibrate(detector, file: Path, frames: list, ground_truths: list) -> None:
     from deadline_perception.extras.evaluation.path_accuracy import detect_on_frames
     from deadline_perception.extras.evaluation.reliability import scored_detections
     from deadline_perception.extras.training.calibration_fit import fit_calibration
-    from deadline_perception.networks.multi_path.checkpoint import save_detector
+    from deadline_perception.extras.weights_writer import save_detector
     from deadline_perception.networks.weights_file import read_header
 
     detector.score_calibration = None

@@ -27,6 +27,7 @@ from deadline_perception.core.records import Frame, spread_evenly
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.contention.other_programs import watch_cores_of_others
 from deadline_perception.extras.evaluation.sample_size import bounded_share, samples_needed
 from deadline_perception.networks.model_reference import (
     find_weights,
@@ -37,7 +38,6 @@ from deadline_perception.networks.model_reference import (
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.runtime.look_twice import first_look_model
 from deadline_perception.system.priority import Role, ThreadPriority
-from deadline_perception.timing.contention.sensors import watch_cores_of_others
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import (
     LatencyProfile,

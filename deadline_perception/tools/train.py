@@ -18,6 +18,7 @@ import torch
 
 from deadline_perception.core.records import Sequence
 from deadline_perception.core.share_folder import DEFAULT_MODEL
+from deadline_perception.extras.configuration_file import find_configuration
 from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
@@ -49,15 +50,11 @@ from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.weights_start import start_from_weights
 from deadline_perception.extras.training.yolox_training import YoloxTrainer
+from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.extras.workers import Workers, joined_workers, own_gpu
 from deadline_perception.networks.kinds import YOLOX, weights_kind
 from deadline_perception.networks.model_reference import load_weights
-from deadline_perception.networks.multi_path.checkpoint import (
-    build_detector,
-    load_detector,
-    save_detector,
-)
-from deadline_perception.networks.multi_path.configuration import find_configuration
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm

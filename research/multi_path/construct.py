@@ -33,11 +33,8 @@ from deadline_perception.core.device import DeviceFacts, read_device_facts, use_
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.choice import is_installed
+from deadline_perception.extras.configuration_file import find_configuration, save_configuration
 from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
-from deadline_perception.networks.multi_path.configuration import (
-    find_configuration,
-    save_configuration,
-)
 from deadline_perception.timing.interference import interference_of, watch_interruptions
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.timing.quantiles import Quantiles
@@ -90,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     if not isinstance(family, DetectorConfig):
         raise ValueError(f'--family is {args.family}, expected a Faster R-CNN, such as compact')
     restart_with_environment(args.threads)
-    from deadline_perception.networks.multi_path.checkpoint import build_detector
+    from deadline_perception.extras.weights_writer import build_detector
 
     use_threads(args.threads)
     facts = read_device_facts(args.device)

@@ -38,7 +38,8 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.eager import Eager, Engine
 from deadline_perception.extras.rendered_drive.drive import render_drive
-from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
+from deadline_perception.extras.weights_writer import build_detector
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.configuration import configurations
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.timing.profile import time_frame

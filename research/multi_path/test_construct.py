@@ -12,12 +12,9 @@ from weight_memory import weight_bytes
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import SegmentStore, store_origin
+from deadline_perception.extras.configuration_file import find_configuration, save_configuration
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
-from deadline_perception.networks.multi_path.checkpoint import build_detector
-from deadline_perception.networks.multi_path.configuration import (
-    find_configuration,
-    save_configuration,
-)
+from deadline_perception.extras.weights_writer import build_detector
 from deadline_perception.networks.multi_path.shape import HeadConfig
 from deadline_perception.tools.command_line import run_alone
 

@@ -34,6 +34,7 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace
 from deadline_perception.core.records import Sequence
 from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.extras.configuration_file import find_configuration
 from deadline_perception.extras.data.class_names import relabelled
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.evaluation.path_accuracy import (
@@ -47,8 +48,8 @@ from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import STRATEGIES, Strategy
 from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
-from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
-from deadline_perception.networks.multi_path.configuration import find_configuration
+from deadline_perception.extras.weights_writer import build_detector
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.heads import BINS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from deadline_perception.core.untrusted_file import FileRefused
-from deadline_perception.engines.tensor_file import read_header, read_tensors, write_tensors
+from deadline_perception.engines.tensor_file import read_header, read_tensors
+from deadline_perception.extras.weights_writer import write_tensors
 
 WEIGHTS = {'layer.weight': torch.arange(6.0).reshape(2, 3), 'layer.count': torch.tensor(3)}
 

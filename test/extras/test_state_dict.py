@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from deadline_perception.core.untrusted_file import FileRefused
-from deadline_perception.engines.tensor_file import write_tensors
 from deadline_perception.extras.state_dict import read_state_dict
+from deadline_perception.extras.weights_writer import write_tensors
 
 WEIGHTS = {'layer.weight': torch.arange(6.0).reshape(2, 3), 'layer.count': torch.tensor(3)}
 

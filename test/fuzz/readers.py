@@ -47,8 +47,8 @@ from deadline_perception.extras.external_models.model_set.set_file import SetFil
 from deadline_perception.extras.several_networks.task_file import read_tasks
 from deadline_perception.extras.state_dict import read_state_dict
 from deadline_perception.extras.training.loss_log import _rows as read_losses
+from deadline_perception.extras.weights_writer import build_detector
 from deadline_perception.networks.model_reference import load_weights
-from deadline_perception.networks.multi_path.checkpoint import build_detector
 from deadline_perception.networks.multi_path.configuration import read_shape
 from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.timing.calibration import CalibrationFile

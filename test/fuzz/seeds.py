@@ -25,7 +25,7 @@ from rosbags.rosbag2 import Writer as BagWriter
 from safetensors.torch import save
 
 from deadline_perception.extras.data.message_definitions import message_types
-from deadline_perception.networks.multi_path.checkpoint import build_detector
+from deadline_perception.extras.weights_writer import build_detector
 from deadline_perception.timing.calibration import FORMAT as CALIBRATION_FORMAT
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.part_bound import PartBound

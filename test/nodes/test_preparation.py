@@ -15,11 +15,8 @@ from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.multi_path.checkpoint import (
-    build_detector,
-    load_detector,
-    save_detector,
-)
+from deadline_perception.extras.weights_writer import build_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.nodes.messages import stamp_to_ns
 
 pytestmark = pytest.mark.slow

@@ -185,7 +185,7 @@ def tiny():
     """A network, and its times as measured on another, idle board."""
     from made_up_detector import TINY
 
-    from deadline_perception.networks.multi_path.checkpoint import build_detector
+    from deadline_perception.extras.weights_writer import build_detector
 
     network = build_detector(TINY, ('vehicle',))
     there = measured(network, [np.zeros((96, 160, 3), np.uint8)], time_limit_s=1.0)

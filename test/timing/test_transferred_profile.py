@@ -65,7 +65,7 @@ def test_what_was_timed_stays_and_the_rest_takes_the_median_factor_of_its_kind()
 
 @pytest.fixture(scope='module')
 def detector():
-    from deadline_perception.networks.multi_path.checkpoint import build_detector
+    from deadline_perception.extras.weights_writer import build_detector
 
     return build_detector(TINY, ('vehicle', 'bike'))
 

@@ -10,11 +10,8 @@ from annotated_images import write_coco
 from python_run import run_python
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.multi_path.checkpoint import (
-    build_detector,
-    load_detector,
-    save_detector,
-)
+from deadline_perception.extras.weights_writer import build_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.tools import evaluate
 from deadline_perception.tools.command_line import main
 

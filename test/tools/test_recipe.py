@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.tools.recipe import recipe_text
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import GroundTruth, OperatorRecord
+from deadline_perception.core.records import OperatorRecord
 
 Colour = tuple[int, int, int]
 # BGR; names for the same thing share one, other names get one of `_OTHER_COLOURS` by their letters.
@@ -30,10 +30,9 @@ _COLOURS: tuple[tuple[Colour, str], ...] = (
 CLASS_COLOURS = {name: colour for colour, names in _COLOURS for name in names.split()}
 _OTHER_COLOURS = 720  # 180 hues, each bright or dark and full or pale
 _INK, _PAPER, _MUTED = (245, 245, 245), (28, 24, 22), (165, 160, 155)
-_GOOD, _LATE, _BOUND, _GROUND_TRUTH = (120, 200, 80), (70, 80, 240), (60, 200, 250), (255, 255, 255)
+_GOOD, _LATE, _BOUND = (120, 200, 80), (70, 80, 240), (60, 200, 250)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _REFERENCE_HEIGHT_PX = 480
-_DASH_PX = 6
 _BAR_REACH = 1.25  # the bar ends at this multiple of the budget, so that a miss is seen
 
 
@@ -57,7 +56,6 @@ def annotate(
     detections: Detections,
     class_names: Sequence[str],
     *,
-    ground_truth: GroundTruth | None = None,
     budget_ms: float = math.nan,
     bound_ms: float = math.nan,
     latency_ms: float = math.nan,
@@ -72,7 +70,6 @@ def annotate(
         image_bgr: uint8 `[H, W, 3]`.
         detections: boxes with class and score.
         class_names: names that the labels index; a label beyond them is shown by its number.
-        ground_truth: known objects, dashed in white; crowd regions are not drawn.
         budget_ms: longest allowed time, the full scale of the bar; NaN: no bar.
         bound_ms: predicted bound on the same clock, a mark on the bar; NaN: no mark.
         latency_ms: time the frame took; NaN: not known.
@@ -96,10 +93,6 @@ def annotate(
     order = np.argsort(-detections.scores, kind='stable').tolist()
     for index in reversed(order):  # the most certain on top
         _box(picture, boxes[index], class_colour(names[index]), scale)
-    if ground_truth is not None:
-        for box, crowd in zip(ground_truth.boxes_xyxy_px, ground_truth.crowd):
-            if not crowd:
-                _dashed_box(picture, box)
     taken: list[tuple[int, int, int, int]] = []
     ids = [f' #{track}' if track > 0 else '' for track in detections.ids.tolist()]
     for index in order:  # the most certain choose their place first
@@ -183,16 +176,6 @@ def _tag(
 
 def _overlap(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _dashed_box(picture: np.ndarray, box: np.ndarray) -> None:
-    x0, y0, x1, y1 = _corners(box)
-    for x in range(x0, x1, 2 * _DASH_PX):
-        for y in (y0, y1):
-            cv2.line(picture, (x, y), (min(x + _DASH_PX, x1), y), _GROUND_TRUTH, 1)
-    for y in range(y0, y1, 2 * _DASH_PX):
-        for x in (x0, x1):
-            cv2.line(picture, (x, y), (x, min(y + _DASH_PX, y1)), _GROUND_TRUTH, 1)
 
 
 def _timing(

@@ -10,10 +10,10 @@ from pathlib import Path
 from deadline_perception.core.device import check_device
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.untrusted_file import parse_json
-from deadline_perception.engines.tensor_file import write_tensors
 from deadline_perception.extras.elastic.elastic import structure
 from deadline_perception.extras.elastic.network import ElasticNetwork
 from deadline_perception.extras.elastic.source import source_in_file
+from deadline_perception.extras.weights_writer import write_tensors
 from deadline_perception.networks.multi_path.checkpoint import (
     check_shapes,
     finite_tensors,

@@ -20,9 +20,7 @@ from torch import Tensor, nn
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.engines.openvino_library import load_openvino
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
-from deadline_perception.networks.multi_path.checkpoint import (
-    write_weights,
-)
+from deadline_perception.extras.weights_writer import write_weights
 from deadline_perception.networks.yolox.checkpoint import KIND
 from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.layers import Unit

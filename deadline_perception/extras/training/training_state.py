@@ -14,9 +14,10 @@ from torch import Tensor
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.untrusted_file import MOST_DIGITS, FileRefused
-from deadline_perception.engines.tensor_file import read_header, read_tensors, write_tensors
+from deadline_perception.engines.tensor_file import read_header, read_tensors
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.extras.training.training_plan import TrainingPlan
+from deadline_perception.extras.weights_writer import write_tensors
 from deadline_perception.networks.multi_path.checkpoint import first_not_finite
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 

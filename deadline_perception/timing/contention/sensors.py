@@ -9,8 +9,6 @@ from __future__ import annotations
 import errno
 import importlib
 import math
-import os
-import time
 import types
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -139,35 +137,6 @@ def cpu_utilisation(before: CpuTimes, after: CpuTimes) -> float:
     if total < 0 or busy < 0:
         raise SensorFault(f'core times in proc/stat went back by {-min(busy, total)} ticks')
     return min(1.0, busy / total) if total else math.nan
-
-
-def cores_of_others(
-    before: CpuTimes, after: CpuTimes, own_s: float, passed_s: float, ticks_per_s: float
-) -> float:
-    """Cores that all other programs kept busy between two looks, at least 0.
-
-    Args:
-        own_s: core time of this process between them.
-        passed_s: between them, positive.
-        ticks_per_s: the unit of `CpuTimes`.
-    """
-    return max(0.0, ((after.busy - before.busy) / ticks_per_s - own_s) / passed_s)
-
-
-def watch_cores_of_others(seconds: float = 0.5, root: Path = ROOT) -> float:
-    """Cores that all other programs keep busy from now on for so long; NaN where the system does not say."""
-    try:
-        before, own_s, began_s = read_cpu_times(root), time.process_time(), time.monotonic()
-        time.sleep(seconds)
-        return cores_of_others(
-            before,
-            read_cpu_times(root),
-            time.process_time() - own_s,
-            time.monotonic() - began_s,
-            os.sysconf('SC_CLK_TCK'),
-        )
-    except (SensorAbsent, SensorFault):
-        return math.nan
 
 
 def read_pressure(resource: str, root: Path = ROOT) -> float:

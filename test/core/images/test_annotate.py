@@ -7,7 +7,7 @@ import pytest
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.images.annotate import annotate, class_colour, path_chips
-from deadline_perception.core.records import GroundTruth, OperatorRecord
+from deadline_perception.core.records import OperatorRecord
 from deadline_perception.extras.data import bdd100k, cityscapes
 from deadline_perception.extras.rendered_drive import drive
 
@@ -81,14 +81,6 @@ def test_bound_is_a_mark_on_the_bar_only_where_it_is_known():
 )
 def test_unknown_values_leave_gaps_but_draw(given):
     assert strip(**given).any()
-
-
-def test_ground_truth_is_dashed_and_crowds_are_not_drawn():
-    ground_truth = GroundTruth([(100, 100, 300, 200), (400, 100, 600, 200)], [0, 0], [False, True])
-    drawn = annotate(IMAGE, Detections.none(), NAMES, ground_truth=ground_truth)
-    edge = (drawn[150:200, 100] == 255).all(axis=1)
-    assert edge.any() and not edge.all()
-    np.testing.assert_array_equal(drawn[:380, 350:], IMAGE[:, 350:])
 
 
 def test_boxes_beyond_the_image_and_labels_beyond_the_names_are_drawn():

@@ -15,11 +15,12 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.openvino_library import openvino_core
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
-from deadline_perception.engines.tensor_file import read_header, write_tensors
+from deadline_perception.engines.tensor_file import read_header
 from deadline_perception.extras.preparation import segment_models
 from deadline_perception.extras.preparation.segment_models import SegmentModels
 from deadline_perception.extras.preparation.segments import prepare
 from deadline_perception.extras.preparation.store_writer import StoreWriter
+from deadline_perception.extras.weights_writer import write_tensors
 
 ops = openvino.opset13
 

@@ -91,3 +91,11 @@ def test_clicks_have_pictures_up_to_a_limit_with_misses(drive, images, monkeypat
     kept = frame_pictures(drive, images(60))
     missed = [frame.stamp_ns for frame in drive.frames if not frame.in_time]
     assert len(kept) == 10 and sum(stamp in kept for stamp in missed) >= min(5, len(missed))
+
+
+def test_known_objects_are_dashed():
+    picture = np.full((380, 640, 3), 100, np.uint8)
+    gallery_module.dash(picture, np.array([(100, 100, 300, 200)], np.float32))
+    edge = (picture[100:200, 100] == 255).all(axis=1)
+    assert edge.any() and not edge.all()
+    assert (picture[:, 350:] == 100).all()

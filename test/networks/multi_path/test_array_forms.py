@@ -10,8 +10,8 @@ from torchvision.ops import batched_nms, nms
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.engines.eager import as_tensors
+from deadline_perception.extras.weights_writer import build_detector
 from deadline_perception.networks.multi_path import array_forms as forms
-from deadline_perception.networks.multi_path.checkpoint import build_detector
 from deadline_perception.networks.multi_path.dense.configuration import STREET
 
 

@@ -10,16 +10,13 @@ from python_run import run_python
 from safetensors.torch import save_file
 
 from deadline_perception.core.device import DeviceNotFound, read_device_facts
+from deadline_perception.extras.configuration_file import save_configuration
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames, measure_paths
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
-from deadline_perception.networks.multi_path.checkpoint import (
-    build_detector,
-    load_detector,
-    save_detector,
-)
-from deadline_perception.networks.multi_path.configuration import save_configuration
+from deadline_perception.extras.weights_writer import build_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.weights_file import CheckpointError, read_recipe
 
 NAMES = ('vehicle', 'bike')

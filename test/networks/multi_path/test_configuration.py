@@ -5,14 +5,10 @@ import pytest
 import torch
 
 from deadline_perception.core.json_file import JsonFileError
+from deadline_perception.extras.configuration_file import find_configuration, save_configuration
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT, ORIN, PAPER
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
-from deadline_perception.networks.multi_path.configuration import (
-    configurations,
-    find_configuration,
-    read_shape,
-    save_configuration,
-)
+from deadline_perception.networks.multi_path.configuration import configurations, read_shape
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 from deadline_perception.networks.multi_path.shape import HeadConfig
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
+from deadline_perception.extras.weights_writer import save_detector
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.dense.backbone import DensePyramid
 from deadline_perception.networks.multi_path.dense.configuration import (
     PYRAMID_STAGES,

@@ -3,11 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.networks.multi_path.checkpoint import (
-    build_detector,
-    load_detector,
-    save_detector,
-)
+from deadline_perception.extras.weights_writer import build_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.weights_file import CheckpointError
 

@@ -7,8 +7,8 @@ import torch
 from deadline_perception.core.detections import Detections
 from deadline_perception.engines.eager import as_arrays
 from deadline_perception.extras.external_models.public_yolox import build_yolox, save_yolox
+from deadline_perception.extras.weights_writer import write_weights
 from deadline_perception.networks.model_reference import load_weights
-from deadline_perception.networks.multi_path.checkpoint import write_weights
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.weights_file import CheckpointError
 from deadline_perception.networks.yolox.checkpoint import load_yolox

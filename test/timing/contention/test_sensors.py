@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from deadline_perception.timing.contention.sensors import (
     Readings,
     SensorAbsent,
     SensorFault,
-    cores_of_others,
     cpu_utilisation,
     find_jetson_gpu,
     open_nvml,
@@ -25,7 +22,6 @@ from deadline_perception.timing.contention.sensors import (
     read_cpu_times,
     read_jetson_gpu,
     read_pressure,
-    watch_cores_of_others,
 )
 
 # /proc/stat of a Jetson Orin Nano (6 cores, 2 shown), all its kinds of line.
@@ -173,34 +169,6 @@ def test_core_times_of_an_old_kernel_without_the_later_columns(tmp_path):
 def test_guest_times_are_not_counted_twice_and_stolen_time_is_busy(tmp_path):
     write_tree(tmp_path, {'proc/stat': 'cpu  100 0 0 50 25 0 0 25 90 0\n'})
     assert read_cpu_times(tmp_path) == CpuTimes(busy=125, total=200)
-
-
-def test_what_this_process_does_is_not_work_of_others():
-    before, after = CpuTimes(busy=1000, total=4000), CpuTimes(busy=1090, total=4200)
-    assert cores_of_others(
-        before, after, own_s=0.3, passed_s=0.5, ticks_per_s=100.0
-    ) == pytest.approx(1.2)
-    assert (
-        cores_of_others(before, after, own_s=0.95, passed_s=0.5, ticks_per_s=100.0) == 0.0
-    )  # ticks are coarse
-
-
-def test_a_program_beside_is_seen_at_once():
-    beside = subprocess.Popen(
-        [sys.executable, '-c', 'print(flush=True)\nwhile True: pass'], stdout=subprocess.PIPE
-    )
-    try:
-        beside.stdout.readline()
-        assert watch_cores_of_others() > 0.5
-    finally:
-        beside.kill()
-        beside.communicate()
-
-
-def test_where_the_system_does_not_say_others_are_unknown(tmp_path):
-    assert math.isnan(watch_cores_of_others(0.0, tmp_path))
-    write_tree(tmp_path, {'proc/stat': 'nothing\n'})
-    assert math.isnan(watch_cores_of_others(0.0, tmp_path))
 
 
 def test_utilisation_needs_time_to_pass_and_counters_that_advance():

@@ -9,7 +9,7 @@ import pytest
 
 from deadline_perception.core.device import process_environment, read_device_facts
 from deadline_perception.engines.choice import choose_engine
-from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools.support import ensure_profile as profile_at_hand

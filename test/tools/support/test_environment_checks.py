@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from deadline_perception.engines import segment_store
-from deadline_perception.engines.tensor_file import write_tensors
+from deadline_perception.extras.weights_writer import write_tensors
 from deadline_perception.tools.support import environment_checks as machine_findings
 from deadline_perception.tools.support.environment_checks import State
 

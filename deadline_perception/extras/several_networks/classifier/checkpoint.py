@@ -14,11 +14,8 @@ from deadline_perception.extras.several_networks.classifier.network import (
     NestedClassifier,
     build_classifier,
 )
-from deadline_perception.networks.multi_path.checkpoint import (
-    WithoutMemory,
-    read_weights,
-    write_weights,
-)
+from deadline_perception.extras.weights_writer import write_weights
+from deadline_perception.networks.multi_path.checkpoint import WithoutMemory, read_weights
 from deadline_perception.networks.weights_file import CheckpointError, read_metadata
 
 KIND = 'nested_classifier'

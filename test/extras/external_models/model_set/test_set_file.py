@@ -10,7 +10,7 @@ from deadline_perception.extras.external_models.model_set.set_file import (
     load_model,
     load_set,
 )
-from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+from deadline_perception.extras.weights_writer import build_detector, save_detector
 
 
 @pytest.fixture(scope='module')

@@ -1,0 +1,44 @@
+"""What other programs take, from the counts of the system."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import pytest
+from file_trees import write_tree
+
+from deadline_perception.extras.contention.other_programs import (
+    cores_of_others,
+    watch_cores_of_others,
+)
+from deadline_perception.timing.contention.sensors import CpuTimes
+
+
+def test_what_this_process_does_is_not_work_of_others():
+    before, after = CpuTimes(busy=1000, total=4000), CpuTimes(busy=1090, total=4200)
+    assert cores_of_others(
+        before, after, own_s=0.3, passed_s=0.5, ticks_per_s=100.0
+    ) == pytest.approx(1.2)
+    assert (
+        cores_of_others(before, after, own_s=0.95, passed_s=0.5, ticks_per_s=100.0) == 0.0
+    )  # ticks are coarse
+
+
+def test_a_program_beside_is_seen_at_once():
+    beside = subprocess.Popen(
+        [sys.executable, '-c', 'print(flush=True)\nwhile True: pass'], stdout=subprocess.PIPE
+    )
+    try:
+        beside.stdout.readline()
+        assert watch_cores_of_others() > 0.5
+    finally:
+        beside.kill()
+        beside.communicate()
+
+
+def test_where_the_system_does_not_say_others_are_unknown(tmp_path):
+    assert math.isnan(watch_cores_of_others(0.0, tmp_path))
+    write_tree(tmp_path, {'proc/stat': 'nothing\n'})
+    assert math.isnan(watch_cores_of_others(0.0, tmp_path))
