@@ -298,7 +298,7 @@ def measure_profile(
     swept = np.zeros(_SWEPT_BYTES if detector.device == 'cpu' else 0, np.uint8)
 
     def timed(path: ExecutionPath) -> tuple[float, list[float]]:
-        np.add(swept, 1, out=swept)
+        sweep_caches(swept)
         return time_frame(detector, rng.choice(images), path)
 
     start_ms = now_ms()
@@ -323,10 +323,7 @@ def measure_profile(
     for path in held_out:
         first_ms = sorted(paths[str(path)])
         if first_ms[-1] > _DISTURBED * first_ms[(len(first_ms) - 1) // 2]:
-            series = [first_ms] + [
-                [timed(path)[0] for _ in first_ms]
-                for _ in range(_SERIES - 1)
-            ]
+            series = [first_ms] + [[timed(path)[0] for _ in first_ms] for _ in range(_SERIES - 1)]
             paths[str(path)] = undisturbed(series)
     by_median = sorted(paths, key=lambda name: np.median(paths[name]))
     return LatencyProfile(
@@ -351,6 +348,11 @@ def undisturbed(series_ms: Sequence[Sequence[float]]) -> list[float]:
         series_ms: at least one, of equal lengths.
     """
     return np.median(np.sort(np.array(series_ms, np.float64), axis=1), axis=0).tolist()
+
+
+def sweep_caches(memory: np.ndarray) -> None:
+    """Reads and writes all of an array, uint8, so that caches that it exceeds hold nothing else."""
+    np.add(memory, 1, out=memory)
 
 
 def time_frame(

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from json_damage import REMOVED, put
 
@@ -14,6 +15,7 @@ from deadline_perception.timing.profile import (
     LatencyProfile,
     default_profile_path,
     measure_profile,
+    sweep_caches,
     time_frame,
 )
 from deadline_perception.timing.quantiles import Quantiles
@@ -87,6 +89,19 @@ def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls
     largest = profile.paths[str(network.path_space.largest)]
     assert largest.count == 12
     assert largest.max == largest_ms
+
+
+def test_before_each_frame_on_a_cpu_the_caches_are_swept(network, images, monkeypatch):
+    swept = []
+    monkeypatch.setattr(
+        'deadline_perception.timing.profile.sweep_caches',
+        lambda memory: swept.append((memory.nbytes, len(network.started))),
+    )
+    measure_profile(network, images, repeats=1, whole_paths=2, path_repeats=1)
+    assert swept == [(1 << 26, frames) for frames in range(len(network.started))]
+    memory = np.arange(256, dtype=np.uint8)
+    sweep_caches(memory)
+    assert memory.tolist() == [*range(1, 256), 0]
 
 
 def test_first_calls_and_whole_paths_are_kept_out_of_the_segments(network, images, monkeypatch):
