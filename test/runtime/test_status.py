@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from invented_networks import CLASSIFIER
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime import status as status_module
@@ -97,7 +98,7 @@ def test_a_failure_is_a_concern_for_some_seconds():
 
 def test_counts_misses_by_cause_and_tells_the_last():
     status = DetectorStatus()
-    planned = SimpleNamespace(feasible=True, path=None, bound_ms=80.0)
+    planned = SimpleNamespace(feasible=True, path=CLASSIFIER.largest, bound_ms=80.0)
     late = record(budget_ms=5.0)
     for one in (
         late,
