@@ -3,7 +3,7 @@ the first lines of the README answer on a photograph.
 
     python benchmarks/first_minutes.py [--runs 3] [--phases demo install setup test] [--repository .] [--photographs 20]
     python benchmarks/first_minutes.py --phases --out benchmarks/results/first_answers.json   # the latter alone
-    python benchmarks/first_minutes.py --runs 1 --phases demo install --photographs 0 --out benchmarks/results/installed.json
+    python benchmarks/first_minutes.py --runs 1 --phases demo install --photographs 0 --out .../installed.json
 
 Clones the last commit into a temporary folder, with caches of its own, so that nothing that was prepared before is
 found; what pip's and uv's own caches hold is used, and said. Each phase is the command that the README names, and its
