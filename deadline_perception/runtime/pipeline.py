@@ -35,7 +35,6 @@ from deadline_perception.runtime.timed_inference import (
     TimedInference,
 )
 from deadline_perception.runtime.watchdog import Act, Watchdog
-from deadline_perception.timing.time_model import Reserve
 
 # An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
 # cut it fine: a part of the budget, and the most of it.
@@ -241,7 +240,7 @@ class FramePipeline:
                 self.unpublished += 1
                 self._not_told += 1 + frame.superseded  # the next answer stands for it too
                 return at_ms, self._client.on_ready
-            return at_ms, partial(self._answer, frame, self._task.times.relieving)
+            return at_ms, partial(self._answer, frame)
 
     # --- on the worker ---
 
@@ -264,7 +263,7 @@ class FramePipeline:
                 failure = self._failed(error)
             # With its own result, the newest so far, or what stands in; unless the watchdog was faster.
             if self._claim(job):
-                publish_ms = self._answer(job, self._task.times.publishing, failure)
+                publish_ms = self._answer(job, failure)
                 if run is not None and run.ended:
                     job.publish_ms = publish_ms
             try:
@@ -434,9 +433,9 @@ class FramePipeline:
                 job.followed = found, self._fallback.update(found.result, job.motion_s)
             return job.followed[1]
 
-    def _answer(self, frame: Job, reserve: Reserve, failure: str = '') -> float:
+    def _answer(self, frame: Job, failure: str = '') -> float:
         """Publishes the newest result of a claimed frame, or where it has none what stands in for it. Returns the time
-        in ms that this took, from which the reserve learns; 0 where it failed or came second."""
+        that this took in ms; 0 where it failed or came second."""
         try:
             if frame.answer is not None:
                 in_time = min(frame.claimed_ms, frame.ended_ms) <= frame.deadline_ms
@@ -455,7 +454,7 @@ class FramePipeline:
                 self._open.remove(frame)
                 frame.is_in_time = record.is_in_time
                 if frame.attempts == 1:
-                    reserve.observe(max(0.0, published_ms - frame.claimed_ms))
+                    self._task.times.publishing.observe(max(0.0, published_ms - frame.claimed_ms))
             self._client.on_ready()
             self._client.on_record(record)
             return record.publish_ms

@@ -11,9 +11,9 @@ docs/promises.md says what the bound promises. Needs no torch.
 
 Before every deadline time is reserved for what the node itself has to do around the network, in two parts.
 `publishing`, a high quantile of the time from the network's end to published detections, is all that a watchdog or an
-abort has to leave over; `relieving`, the same of answers that the watchdog gives while the network runs, which take
-longer, is left where there is a result to give. `deciding`, the median time of a frame's decisions, shrinks as they are
-made, because what they took is then in the time that has passed.
+abort has to leave over, and half as much again where the watchdog gives a result while the network runs. `deciding`, the
+median time of a frame's decisions, shrinks as they are made, because what they took is then in the time
+that has passed.
 
 One miss probability covers all of it. A quantile of the node's own time on top of a bound of the network's would pay
 for two misfortunes that hardly ever meet. So the bound is calibrated on the network's time plus what the rest took
@@ -46,8 +46,9 @@ from deadline_perception.timing.recent_times import LEAST_RATIOS, RecentTimes
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
 _LEAST_P90_SHARE = 0.2  # of a bound
-# Of what publishing takes, for an answer beside a running network: both threads want the interpreter.
-_RELIEVING_SHARE = 1.5
+# Of what publishing takes, on top of it where a network runs beside: both threads want the interpreter. Not learnt: such
+# answers are few, and one that stalled would take the time of the next thousands of frames.
+_LEAD_SHARE = 0.5
 
 
 class Forecast(Protocol):
@@ -137,17 +138,15 @@ class FrameReserve:
     Attributes:
         deciding_ms: for its decisions, finite and >= 0.
         publishing_ms: from the network's end to published detections, finite and >= 0.
-        relieving_ms: for an answer that is given while the network runs, at least as long.
     """
 
     deciding_ms: float
     publishing_ms: float
-    relieving_ms: float = 0.0
 
     @property
     def lead_ms(self) -> float:
-        """How much earlier a frame is answered beside its network than its network is due."""
-        return max(0.0, self.relieving_ms - self.publishing_ms)
+        """How much earlier a result is given while the network runs than that is due."""
+        return _LEAD_SHARE * self.publishing_ms
 
     def overrun_ms(self, deciding_ms: float, publishing_ms: float) -> float:
         """What a frame took beyond it; time saved by deciding may be spent on publishing, but not the reverse, which
@@ -327,8 +326,7 @@ class TimeModel:
         path_space, forecast, parts: as given.
         calibrator: the integral.
         whole: bound of whole frames.
-        publishing, relieving: whoever answers tells one of them how long it took: the worker the first, who answers
-            beside a running network the second.
+        publishing: whoever answers tells it how long publishing took.
         promised_frames, late_frames: frames whose plan was feasible, and those of them that were late.
     """
 
@@ -361,7 +359,6 @@ class TimeModel:
             learns=parts.integral,
         )
         self.publishing = publishing or Reserve(1.0, 15.0, quantile=0.95, start_ms=2.5)
-        self.relieving = Reserve(0.0, 15.0, quantile=0.95, window=50)
         self._deciding = Reserve(0.0, quantile=0.5, start_ms=1.0)
         self._remaining = [
             RemainingBound(self.whole, by_progress=parts.progress) for _ in path_space.segments
@@ -414,9 +411,7 @@ class TimeModel:
         """What the next frame keeps for deciding and publishing."""
         if not self.parts.reserve:
             return FrameReserve(0.0, 0.0)
-        publishing_ms = self.publishing.reserve_ms
-        relieving_ms = max(_RELIEVING_SHARE * publishing_ms, self.relieving.reserve_ms)
-        return FrameReserve(self._deciding.reserve_ms, publishing_ms, relieving_ms)
+        return FrameReserve(self._deciding.reserve_ms, self.publishing.reserve_ms)
 
     def observe(self, job: FinishedFrame) -> None:
         """Takes in one frame, after it is out and its network has ended.

@@ -160,7 +160,7 @@ def test_what_was_skipped_of_an_aborted_rest_counts_as_if_it_had_been_run(networ
 
 def test_reserves_are_generous_until_eight_frames_were_seen_and_a_millisecond_at_least_afterwards():
     model = TimeModel(CLASSIFIER, FORECAST, BoundCalibrator(0.01, 0.05, WIDTH))
-    assert model.reserve == FrameReserve(1.0, 2.5, 3.75)
+    assert model.reserve == FrameReserve(1.0, 2.5)
     for _ in range(7):
         model.publishing.observe(0.2)
     assert model.reserve.publishing_ms == 2.5
@@ -168,21 +168,17 @@ def test_reserves_are_generous_until_eight_frames_were_seen_and_a_millisecond_at
     assert model.reserve.publishing_ms == 1.0
 
 
-def test_an_answer_beside_a_running_network_has_a_reserve_of_its_own_half_as_long_again_at_least(
-    learnt,
-):
+def test_a_result_beside_a_running_network_is_given_half_of_publishing_earlier(learnt):
     assert learnt.model.reserve.lead_ms == 1.5
-    learnt.model.relieving.observe(7.0)
-    assert learnt.model.reserve == FrameReserve(1.0, 3.0, 7.0)
-    assert FrameReserve(0.0, 3.0, 2.0).lead_ms == 0.0
+    assert FrameReserve(30.0, 8.0).lead_ms == 4.0
 
 
 def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_has_learnt(learnt):
-    assert learnt.model.reserve == FrameReserve(1.0, 3.0, 4.5)
+    assert learnt.model.reserve == FrameReserve(1.0, 3.0)
     for decision_ms in (1.0, 2.0, 30.0) * 3:
         learnt.take(ran(9.0, 9.0 + decision_ms), reserve=FrameReserve(30.0, 0.0))
     learnt.model.publishing.observe(7.0)
-    assert learnt.model.reserve == FrameReserve(2.0, 7.0, 10.5)
+    assert learnt.model.reserve == FrameReserve(2.0, 7.0)
 
 
 def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(learnt):
