@@ -440,7 +440,7 @@ class TimeModel:
             0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
         )
         if job.result is None:
-            self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms, is_late)
+            self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms, is_late, in_time)
         else:
             took_ms = job.network_ms + skipped_ms + overrun_ms
             self.whole.observe(expected_ms, took_ms, is_late=is_late, in_time=in_time)
@@ -463,20 +463,21 @@ class TimeModel:
         skipped_ms: float,
         overrun_ms: float,
         is_late: bool,
+        in_time: bool,
     ) -> None:
         """A frame is aborted because its deadline is near, and that alone says nothing about the times of its path.
         What it had taken, with the forecast of its rest, does: without slow frames all would learn from fast ones
         alone."""
         would_take_ms = job.network_ms + job.times.expected_ms(job.path, job.segment)
         if job.network_ms > 0 or is_late:
-            self.whole.observe_aborted(
-                expected_ms, would_take_ms + skipped_ms + overrun_ms, is_late=is_late
-            )
+            all_ms = would_take_ms + skipped_ms + overrun_ms
+            self.whole.observe_aborted(expected_ms, all_ms, is_late=is_late, in_time=in_time)
         for decision, rest_ms, skipped_ms in _remainders(job):
             self._remaining[decision.segment].observe_aborted(
                 decision.progress,
                 rest_ms + skipped_ms,
                 would_take_ms - decision.spent_ms + skipped_ms + overrun_ms,
+                in_time=in_time,
             )
 
 

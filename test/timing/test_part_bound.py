@@ -65,6 +65,14 @@ def test_an_aborted_frame_counts_where_late_or_beyond_its_bound(would_take_ms, i
     assert len(bound.recent.state()['log_ratios']) == (would_take_ms == 90)
 
 
+def test_an_aborted_frame_whose_image_was_answered_in_time_counts_half():
+    bound, remaining = part_bound(), RemainingBound(part_bound())
+    bound.observe_aborted(10.0, 90.0, in_time=True)
+    remaining.observe_aborted(1.0, 10.0, 90.0, in_time=True)
+    for integral in (bound.integral, remaining.bound.integral):
+        assert (integral.misses, integral.exceeded_in_time) == (0, 1)
+
+
 @pytest.mark.parametrize('wrong_ms', [math.nan, -1.0, 0.0, math.inf])
 def test_what_is_no_time_is_refused_and_nothing_is_learnt(wrong_ms):
     bound = interrupted(part_bound())

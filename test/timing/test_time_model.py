@@ -286,6 +286,13 @@ def test_a_promised_frame_that_was_aborted_is_late_though_it_was_within_its_boun
     assert (learnt.calibrator.misses, learnt.model.late_frames) == (1, 1)
 
 
+def test_a_promised_frame_that_was_aborted_after_an_answer_in_time_counts_half(learnt):
+    plan = Choice(PATH, 10.0, 10.0, True, 0.5)
+    learnt.take(ran(90.0, result=None, segment=1, plan=plan))
+    counted = learnt.calibrator.misses, learnt.calibrator.exceeded_in_time
+    assert (counted, learnt.model.late_frames) == ((0, 1), 0)
+
+
 def test_late_frames_of_a_policy_that_keeps_no_bounds_concern_none(learnt):
     job = ran(9.0, plan=Choice(PATH, 10.0, 10.0, True, 0.5))
     job.times = learnt.model.begin(1.0, keeps_bounds=False)

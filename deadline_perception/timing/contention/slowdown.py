@@ -8,6 +8,7 @@ from collections import deque
 
 MAX_SLOWDOWN = 100.0
 _WINDOW = 3  # observations in the median: one outlier is dropped
+_NEWEST = 6  # of which none says as much, for a load to be over: one that scatters shows itself among them
 _GAIN = 0.05  # share of the way to the median that is taken per observation
 # Of the logarithms' noise on an idle machine: above twice the deviation of medians of 3 when times scatter by 5 %.
 _SPREAD = 0.08
@@ -28,7 +29,8 @@ class RatioFilter:
     The median of the last few logarithms is followed slowly both ways, so that noise averages out; but what follows
     never lies more than the deviation of the noise below it, that of an idle machine or of the last observations where
     these scatter more: beside two busy programs without priority, one load for 1,000 replayed frames, nine of ten
-    readings lay between 1.42 and 1.97 with the former. Within the width of an idle machine's phases it
+    readings lay between 1.42 and 1.97 with the former. Nor does it lie above the newest six: a neighbour's burst of a
+    dozen frames was otherwise remembered for three dozen. Within the width of an idle machine's phases it
     reads 0, from twice that width on as it is. Single observations below 1 count in full: only the reading is limited,
     or noise would be read as a load.
 
@@ -43,7 +45,7 @@ class RatioFilter:
     """
 
     def __init__(self) -> None:
-        self._recent: deque[float] = deque(maxlen=_WINDOW)
+        self._recent: deque[float] = deque(maxlen=_NEWEST)
         self._steps: deque[float] = deque(maxlen=_STEPS)
         self._followed = self._before = 0.0
         self.log_ratio = 0.0
@@ -65,10 +67,9 @@ class RatioFilter:
             self._steps.append(abs(log - self._recent[-1]))
         self._before = self._followed
         self._recent.append(log)
-        median = statistics.median(self._recent)
-        self._followed = max(
-            self._followed + _GAIN * (median - self._followed), median - self._spread
-        )
+        median = statistics.median(list(self._recent)[-_WINDOW:])
+        followed = self._followed + _GAIN * (median - self._followed)
+        self._followed = min(max(followed, median - self._spread), max(self._recent))
         self.log_ratio = max(0.0, min(self._followed, 2.0 * (self._followed - _PHASES)))
 
     @property

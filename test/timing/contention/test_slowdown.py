@@ -86,6 +86,15 @@ def test_a_load_that_doubles_a_time_that_scatters_is_followed_within_three_frame
     assert math.log(3.2) - 1.6 * 0.25 < ratio.log_ratio <= math.log(3.2)
 
 
+def test_a_burst_of_another_program_is_over_once_six_frames_say_so():
+    ratio = RatioFilter()
+    for observed in (1.0,) * 20 + (1.5,) * 12 + (1.02,) * 5:
+        ratio.observe(observed)
+    assert ratio.log_ratio > math.log(1.3)  # the largest of six still says 1.5
+    ratio.observe(1.02)
+    assert ratio.log_ratio == 0.0
+
+
 def test_readings_of_the_filter_worked_out_by_hand():
     ratio = RatioFilter()
     # Medians of 0.8, 0.4, 0 and 0 are followed to 0.8 - 0.08, 0.72 - 0.05 * 0.32, and by a twentieth of the rest each.
