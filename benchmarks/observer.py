@@ -9,13 +9,16 @@ times that the middleware gives with a message: what the publishing call took af
 (negative), the way to the observer's middleware, and from there to its callback. Two observers hear the same frames,
 one of the usual priority and one that ranks above the detector; beside them a timer of that rank says how late any thread
 would wake. Phases of as many answered frames each: without stress, and under stress of processors, memory, disk, network,
-and all of them. Prints a table and writes results/observer.json.
+and all of them. Each budget lasts one image's period and is drawn, of 0.3 to 1.5 of what both looks take at their longest,
+and 6 ms for what lies around them; so these are also the live frames by which the promise is judged: how many of those
+promised were late, and how many right after a late one. Prints a table and writes results/observer.json.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import select
 import subprocess
 import sys
@@ -28,6 +31,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
+from deadline_perception.msg import TimeBudget
 from parts.harness import ROOT, Run, option, run_script, show
 from parts.node_process import StandError, profile_for
 from parts.node_stand import START_LIMIT_S, Stand
@@ -39,15 +43,19 @@ from parts.observed_latency import (
     ObservedFrame,
     figures,
     join,
+    promises,
     spread,
     within,
 )
 from parts.stress_programs import STRESSES, stress, topic_is_flooded
 
+from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.tied_process import start_tied, stop_tied
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.runtime.job import Outcome
-from deadline_perception.tools.demo import check_ros
+from deadline_perception.tools.demo import check_ros, longest_looks_ms
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.support.node_run import keep_to_this_machine
 
 PHASES = {'no stress': (), **{kind: (kind,) for kind in STRESSES}, 'all': STRESSES}
@@ -56,6 +64,8 @@ QUICK_FRAMES = 60
 SETTLE_S = 3.0  # of a stress, before frames count
 LONGEST = 5.0  # times that a phase may take beyond what its images need
 LAST_MESSAGES_S = 2.0
+SHARES, AROUND_MS = (0.3, 1.5), 6.0  # of the longest looks, and beside them: budgets
+MOST_LATE, MOST_AFTER_LATE, MOST_RUN = 0.01, 3.0, 3
 
 
 @dataclass(frozen=True)
@@ -219,6 +229,7 @@ def row_of(phase: Phase, notes: Notes, found: Mapping[str, Joined]) -> dict:
         'seconds': round((end_ns - begin_ns) / 1e9, 1),
         'images': sum(begin_ns <= stamp < end_ns for stamp in notes.stamps_ns),
         'outcomes': dict(outcomes),
+        **promises(within(notes.latencies['raised'], begin_ns, end_ns)),
         'timer_late': spread(late_ms),
         **{
             kind: {
@@ -258,6 +269,18 @@ def show_rows(rows: Sequence[dict]) -> None:
     show('Observed less published latency, ms; p99 and max of its distance', heads, cells, words=2)
 
 
+def judge_promises(run: Run, latencies: Sequence[HeardLatency]) -> dict[str, float | int | None]:
+    """What is said of the promised frames of all phases, and whether that meets the goals."""
+    found = promises(latencies)
+    late = found['late_of_promised']
+    run.goal('share of promised frames late', late, most=MOST_LATE)
+    run.goal('late promised frames in a row', found['longest_run_late'], most=MOST_RUN)
+    if found['late_after_late'] is not None:
+        often = found['late_after_late'] / late
+        run.goal('times as often late after a late one', often, most=MOST_AFTER_LATE)
+    return found
+
+
 def judge(run: Run, kind: str, frames: Sequence[ObservedFrame]) -> dict[str, dict]:
     """What is said of one observer and all phases, and whether that meets the goal."""
     found = {
@@ -280,11 +303,21 @@ def main(run: Run) -> None:
     make_room_for_images()
     frames = QUICK_FRAMES if run.quick else args.frames
     (ROOT / 'out').mkdir(exist_ok=True)
+    profile = profile_for(None)
+    weights = find_weights(DEFAULT_WEIGHTS)
+    longest_ms = longest_looks_ms(weights, profile, 'cpu', DEFAULT_THREADS)
     with (
         tempfile.TemporaryDirectory(dir=ROOT / 'out') as folder,  # on a disk, as /tmp need not be
-        Stand(('detector',), Path(folder), profile_for(None)) as stand,
+        Stand(('detector', 'contention_monitor'), Path(folder), profile) as stand,
     ):
-        stand.feed = replace(stand.feed, images_hz=0.0)
+        rng = random.Random(0)
+
+        def draw(message: TimeBudget) -> None:
+            message.budget_ms = AROUND_MS + longest_ms * rng.uniform(*SHARES)
+
+        stand.feed = replace(
+            stand.feed, images_hz=0.0, states_hz=0.0, budgets_hz=args.rate_hz, budget=draw
+        )
         phases, notes = observe(stand, frames, args.rate_hz, Path(folder))
     found = [{kind: join_phase(kind, phase, notes) for kind in OBSERVERS} for phase in phases]
     rows = [row_of(phase, notes, joined) for phase, joined in zip(phases, found, strict=True)]
@@ -296,6 +329,14 @@ def main(run: Run) -> None:
         rate_hz=args.rate_hz,
         kernel=' '.join(os.uname()[2:4]),
         priority=notes.priority,
+        promises=judge_promises(
+            run,
+            [
+                said
+                for phase in phases
+                for said in within(notes.latencies['raised'], phase.begin_ns, phase.end_ns)
+            ],
+        ),
         all_phases={kind: judge(run, kind, heard) for kind, heard in every.items()},
         phases=rows,
     )

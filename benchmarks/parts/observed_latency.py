@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parts.harness import quantiles
+from parts.replay_scores import after_late, longest_run, share
 
 AGREEMENT_MS = 1.0
 PARTS = ('node', 'middleware', 'observer')
@@ -44,10 +45,14 @@ class HeardLatency(Heard):
     Attributes:
         total_ms: published latency; NaN where the age of the image is unknown.
         outcome: of `FrameLatency`.
+        promised: a bound was to fit.
+        in_time: a result of this image was published in time.
     """
 
     total_ms: float
     outcome: int
+    promised: bool
+    in_time: bool
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,18 @@ def join(detections: Iterable[Heard], latencies: Iterable[HeardLatency]) -> Join
 def within(messages: Iterable[Heard], begin_ns: int, end_ns: int) -> list:
     """Messages about images that were stamped in [begin_ns, end_ns)."""
     return [message for message in messages if begin_ns <= message.stamp_ns < end_ns]
+
+
+def promises(latencies: Sequence[HeardLatency]) -> dict[str, float | int | None]:
+    """What became of the frames that were promised, in their order, as the detector says."""
+    late = np.array([said.promised and not said.in_time for said in latencies], bool)
+    promised = np.array([said.promised for said in latencies], bool)
+    return {
+        'promised': int(promised.sum()),
+        'late_of_promised': share(late, promised),
+        'late_after_late': after_late(late),
+        'longest_run_late': longest_run(late),
+    }
 
 
 def spread(differences_ms: Collection[float]) -> dict[str, float | None]:

@@ -91,7 +91,11 @@ class Observer:
         return {
             'detections': [times(*heard) for heard in self._found],
             'latencies': [
-                (*times(said.header, *rest), said.total_ms, said.outcome)
+                (
+                    *times(said.header, *rest),
+                    *(said.total_ms, said.outcome, said.feasible),
+                    said.deadline_met and said.evidence_age_ms == 0.0,
+                )
                 for said, *rest in latencies
             ],
         }

@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         )
     budgets = {}
     if args.source == 'drive':
-        budgets = drive_budgets(_whole_ms(args, weights, profile.file))
+        budgets = drive_budgets(longest_looks_ms(weights, profile.file, args.device, args.threads))
         notes.append(
             f'Budgets: {budgets["min_budget_ms"]:.0f} to {budgets["max_budget_ms"]:.0f} ms, '
             f'{_SHARES[0]:g} to {_SHARES[1]:g} times what both looks take at their longest on this machine, '
@@ -209,14 +209,14 @@ def _play(
         update(completed=length_s + 15.0)
 
 
-def _whole_ms(args: argparse.Namespace, weights: Path, profile: Path) -> float:
+def longest_looks_ms(weights: Path, profile: Path, device: str, threads: int) -> float:
     """What the longest path takes here, after the longest first look of another network."""
     files = [profile]
     first_look = first_look_model(weights)
     if first_look:
         shipped = share_folder() / 'models' / 'profiles'
         first = find_weights(first_look)
-        files.append(ensure_profile(first, args.device, args.threads, shipped).file)
+        files.append(ensure_profile(first, device, threads, shipped).file)
     return sum(
         max(times.p50 for times in LatencyProfile.load(file).paths.values()) for file in files
     )
