@@ -5,8 +5,9 @@
 Each of so many quick profiles is measured by the package's own command, which is stopped for 120 ms every half a second
 meanwhile, as a virtual machine is. On it a process of its own answers frames of the rendered drive, 20 a second, with
 budgets of 0.3 to 1.5 of what the longest path takes. Of frames 50 to 400 that ended: the bound of the network over the
-time it took, in the median, and the share that exceeded it. Needs prepared segments, which are not prepared anew. Takes
-half a minute a profile; prints a table, writes results/disturbed_profiles.json.
+time it took, in the median, and the share that exceeded it. Beside it what the machine allowed: the same of the least one
+factor to the forecast that 2 % of these very frames exceed, known afterwards. Needs prepared segments, which are not
+prepared anew. Takes half a minute a profile; prints a table, writes results/disturbed_profiles.json.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
+import numpy as np
 from parts.harness import COMMAND, Run, option, run_script, show
 from platformdirs import user_cache_path
 
@@ -46,7 +47,8 @@ with DeadlineDetector('street', measures=False) as detector:
             images[number % len(images)], longest_ms * rng.uniform(0.3, 1.5), stamp_ns=time.time_ns()
         )
         record = answer.record
-        told.append((record.result is not None, record.bound_ms, record.network_ms, answer.in_time, record.feasible))
+        times_ms = record.bound_ms, record.network_ms, record.forecast_ms
+        told.append((record.result is not None, *times_ms, answer.in_time, record.feasible))
         time.sleep(max(0.0, due_s - time.monotonic()))
 print(json.dumps(told))
 """
@@ -82,13 +84,18 @@ def run_once(seed: int, frames: int) -> dict[str, float]:
         words = (sys.executable, '-c', _ANSWERS, str(frames), str(seed))
         said = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
     told = json.loads(said.stdout.splitlines()[-1])
-    late = [not in_time for _, _, _, in_time, feasible in told if feasible]
-    ended = [(bound, took) for is_whole, bound, took, *_ in told[FIRST_FRAME:] if is_whole]
+    late = [not in_time for *_, in_time, feasible in told if feasible]
+    ended = [times_ms for is_whole, *times_ms, _, _ in told[FIRST_FRAME:] if is_whole]
+    bound_ms, took_ms, forecast_ms = np.array(ended).T
+    ratios = took_ms / forecast_ms
     return {
         'stalls': stalls,
         'ended': len(ended),
-        'bound_over_time': round(median(bound / took for bound, took in ended), 3),
-        'exceeded': sum(took > bound for bound, took in ended) / len(ended),
+        'bound_over_time': round(float(np.median(bound_ms / took_ms)), 3),
+        'one_factor_over_time': round(
+            float(np.quantile(ratios, 1.0 - MOST_EXCEEDED) * np.median(1.0 / ratios)), 3
+        ),
+        'exceeded': float(np.mean(took_ms > bound_ms)),
         'feasible': len(late),
         'late': sum(late) / max(len(late), 1),
     }
@@ -102,13 +109,16 @@ def main(run: Run) -> None:
         print(rows[-1], flush=True)
     show(
         'after disturbed profiles',
-        'stalls, frames that ended, bound over time, exceeded, promised, late'.split(', '),
+        'stalls, frames that ended, bound over time, one factor, exceeded, promised, late'.split(
+            ', '
+        ),
         [
             (
                 *(
                     row['stalls'],
                     row['ended'],
                     f'{row["bound_over_time"]:.2f}',
+                    f'{row["one_factor_over_time"]:.2f}',
                     f'{row["exceeded"]:.2%}',
                 ),
                 *(row['feasible'], f'{row["late"]:.2%}'),
