@@ -21,6 +21,39 @@ _KEPT = 0.995  # weight of what was seen before a frame: it halves every 140 fra
 _LEAST_VARIANCE = 0.002  # of progress, as of frames whose deviation is 4.5 %; of less than that nothing is concluded
 
 
+class FadingSlope:
+    """Slope of the line through pairs of numbers, of which newer ones count more, in [0, 1].
+
+    Args:
+        kept: weight of what was seen before a pair.
+        least_variance: of x; of less than that nothing is concluded.
+        prior: slope where nothing is.
+
+    Attributes:
+        slope, mean: of the line, and of x.
+    """
+
+    def __init__(self, kept: float, least_variance: float, prior: float) -> None:
+        self._kept, self._least_variance, self._prior = kept, least_variance, prior
+        self._count = self._x = self._y = self._square = self._product = 0.0
+        self.slope, self.mean = prior, 0.0
+
+    def observe(self, x: float, y: float) -> None:
+        """Takes in a pair."""
+        kept = self._kept
+        self._count = kept * self._count + 1.0
+        self._x = kept * self._x + x
+        self._y = kept * self._y + y
+        self._square = kept * self._square + x * x
+        self._product = kept * self._product + x * y
+        self.mean = self._x / self._count
+        variance = self._square / self._count - self.mean * self.mean
+        covariance = self._product / self._count - self.mean * self._y / self._count
+        least = self._least_variance
+        slope = (covariance + least * self._prior) / (variance + least)
+        self.slope = min(max(slope, 0.0), 1.0)
+
+
 class PartBound:
     """Bounds what whole frames, or one part of them, take.
 
@@ -171,15 +204,14 @@ class RemainingBound:
 
     Attributes:
         bound: of forecasts times that power.
-        slope, mean: of the line.
+        line: through the logarithms.
     """
 
     def __init__(self, whole: PartBound, *, by_progress: bool = True) -> None:
         self.bound = whole.of_rest()
         self._by_progress = by_progress
-        self._frames = self._progress = self._rest = self._square = self._product = 0.0
-        # Of the line: what is left has a factor of 1 until something was seen.
-        self.slope = self.mean = 0.0
+        # What is left has a factor of 1 until something was seen.
+        self.line = FadingSlope(_KEPT, _LEAST_VARIANCE, 0.0)
 
     def observe(self, progress: float, expected_ms: float, took_ms: float, **outcome: bool) -> None:
         """Learns from a rest that ended; see `PartBound.observe`.
@@ -187,21 +219,11 @@ class RemainingBound:
         Raises:
             ValueError: a time is not a positive, finite number, and nothing was learnt.
         """
-        x = math.log(progress)
-        factor = math.exp(self.slope * (x - self.mean))
+        factor = self.progress_factor(progress)
         self.bound.observe(expected_ms * factor, took_ms, **outcome)
-        if not self._by_progress:
-            return
-        y = math.log(min(max(took_ms / expected_ms, LEAST_RATIO), MOST_RATIO))
-        self._frames = _KEPT * self._frames + 1.0
-        self._progress = _KEPT * self._progress + x
-        self._rest = _KEPT * self._rest + y
-        self._square = _KEPT * self._square + x * x
-        self._product = _KEPT * self._product + x * y
-        self.mean = self._progress / self._frames
-        variance = self._square / self._frames - self.mean * self.mean + _LEAST_VARIANCE
-        covariance = self._product / self._frames - self.mean * self._rest / self._frames
-        self.slope = min(max(covariance / variance, 0.0), 1.0)
+        if self._by_progress:
+            ratio = min(max(took_ms / expected_ms, LEAST_RATIO), MOST_RATIO)
+            self.line.observe(math.log(progress), math.log(ratio))
 
     def observe_aborted(
         self, progress: float, expected_ms: float, would_take_ms: float, *, in_time: bool = False
@@ -212,4 +234,4 @@ class RemainingBound:
 
     def progress_factor(self, progress: float) -> float:
         """What the rest is multiplied with for how slow the frame has been."""
-        return math.exp(self.slope * (math.log(progress) - self.mean))
+        return math.exp(self.line.slope * (math.log(progress) - self.line.mean))

@@ -3,7 +3,9 @@
     expected = forecast x slowdown
     bound    = (expected x tolerance limit + interruption) x integral
 
-The forecast comes from a latency profile, the slowdown from whoever watches contention, all else from earlier frames:
+The forecast comes from a latency profile, the slowdown from whoever watches contention, drawn towards its recent mean as
+far as frames did not go with it: it says much of a load that stays, and nothing where every tenth frame is slow. All else
+comes from earlier frames:
 the limit of recent ratios and the interruption in ms (`recent_times.py`), and the integral, which holds the share of
 late frames (`calibration.py`). Each part can be switched off (`TimeParts`): benchmarks/time_model.py says what each one
 earns.
@@ -38,6 +40,7 @@ from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.part_bound import (
     LEAST_RATIO,
     MOST_RATIO,
+    FadingSlope,
     PartBound,
     RemainingBound,
 )
@@ -46,6 +49,9 @@ from deadline_perception.timing.recent_times import LEAST_RATIOS, RecentTimes
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
 _LEAST_P90_SHARE = 0.2  # of a bound
+# Of the slowdown's trust: weight of what was seen before a frame, and the variance of the logarithm of the slowdown from
+# which on it is read; idle machines show less, and the first load is believed.
+_TRUST_KEPT, _LEAST_LOAD = 0.99, 0.005
 # Of what publishing takes, on top of it where a network runs beside: both threads want the interpreter. Not learnt: such
 # answers are few, and one that stalled would take the time of the next thousands of frames.
 _LEAD_SHARE = 0.5
@@ -223,6 +229,7 @@ class FrameTimes:
         bounds: what bounds are made of, as in `TimeParts`.
         whole: bound of whole frames, for chances; None: nothing was learnt.
         keeps_bounds: the frame's policy does, so that one that was to fit and is late counts against them.
+        told_slowdown: as whoever watches contention has it; `slowdown` is as far as frames went with that.
     """
 
     forecast: Forecast
@@ -236,6 +243,7 @@ class FrameTimes:
     bounds: str = CALIBRATED
     whole: PartBound | None = None
     keeps_bounds: bool = True
+    told_slowdown: float = 1.0
 
     @property
     def rests_on_frames(self) -> bool:
@@ -297,7 +305,8 @@ class FrameTimes:
         if segment == 0 or self.remaining is None:
             return progress, self.factor, self.interruption_ms
         rest = self.remaining[segment]  # whose `progress_factor` this is, without a call
-        factor = math.exp(rest.slope * (math.log(progress) - rest.mean)) * rest.bound.factor
+        line = rest.line
+        factor = math.exp(line.slope * (math.log(progress) - line.mean)) * rest.bound.factor
         factor = min(self.slowdown * factor, MAX_FACTOR)
         return progress, factor, rest.bound.interruption_ms
 
@@ -365,6 +374,7 @@ class TimeModel:
         ]
         self._worst = wcet
         self._bounds = CALIBRATED if wcet is None else parts.bounds
+        self._trust = FadingSlope(_TRUST_KEPT, _LEAST_LOAD, 1.0)
 
     def begin(
         self,
@@ -379,8 +389,13 @@ class TimeModel:
             keeps_bounds: the frame's policy does.
         """
         parts, whole = self.parts, self.whole
-        slowdown = slowdown if parts.slowdown else 1.0
         is_wcet = self._bounds == WCET
+        told_slowdown = slowdown
+        if not parts.slowdown:
+            slowdown = 1.0
+        elif not is_wcet:
+            trust = self._trust
+            slowdown = math.exp(trust.mean + trust.slope * (math.log(slowdown) - trust.mean))
         factor = min(slowdown * (1.0 if is_wcet else whole.factor), MAX_FACTOR)
         p90_share = 1.0
         if parts.p90 and not is_wcet:
@@ -398,6 +413,7 @@ class TimeModel:
             self._bounds,
             whole,
             keeps_bounds,
+            told_slowdown,
         )
 
     def part(self, segment: int) -> PartBound:
@@ -443,6 +459,9 @@ class TimeModel:
             self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms, is_late, in_time)
         else:
             took_ms = job.network_ms + skipped_ms + overrun_ms
+            self._trust.observe(
+                math.log(times.told_slowdown), math.log(took_ms * times.slowdown / expected_ms)
+            )
             self.whole.observe(expected_ms, took_ms, is_late=is_late, in_time=in_time)
             for decision, rest_ms, skipped_ms in _remainders(job):
                 self._remaining[decision.segment].observe(
