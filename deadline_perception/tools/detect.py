@@ -16,6 +16,7 @@ import numpy as np
 
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import DEFAULT_MODEL
+from deadline_perception.extras.data.image_folder import file_of
 from deadline_perception.extras.data.shown_source import ShownImage, ShownSource, open_shown
 from deadline_perception.tools.support.file_arguments import (
     THREADS,
@@ -170,6 +171,8 @@ class _Pictures:
     """Annotated images of a source: a JPEG each, or one video, which is in its place once the context is left without an
     error; else nothing of it stays.
 
+    They lie in the folder whatever images are called, and replace neither each other nor an image of the source.
+
     Attributes:
         place: the video, the picture where there is one alone, else their folder.
     """
@@ -178,7 +181,11 @@ class _Pictures:
         self._out, self._source = out, source
         self._video, self._images = None, 0
         self.place = out / f'{Path(source.name).name}.mp4' if source.is_video else out
-        self._partial = self.place.with_name(f'.{self.place.name}.partial.mp4')
+        # Absolute, since FFmpeg takes what stands before a colon for a protocol.
+        self._partial = (out / f'.{self.place.name}.partial.mp4').absolute()
+        frames = source.sequence.frames if source.sequence else ()
+        files = [file_of(frame.load_bgr) for frame in frames]
+        self._taken = {os.path.abspath(file) for file in files if file is not None}
         out.mkdir(parents=True, exist_ok=True)
 
     def add(self, image: ShownImage, picture_bgr: np.ndarray) -> Path:
@@ -192,9 +199,11 @@ class _Pictures:
         if self._source.is_video:
             self._add_to_video(picture_bgr)
             return self.place
-        file = self._out / Path(image.name).with_suffix('.jpg')
-        if image.file is not None and file.absolute() == image.file.absolute():
-            file = file.with_name(f'{file.stem}.found.jpg')
+        inside = [part for part in Path(image.name).parts if part not in ('/', '..')]
+        file = self._out.joinpath(*inside).with_suffix('.jpg')
+        while os.path.abspath(file) in self._taken:
+            file = file.with_suffix('.found.jpg')
+        self._taken.add(os.path.abspath(file))
         replace_file(file, cv2.imencode('.jpg', picture_bgr)[1].tobytes())
         self.place = file if self._source.count == 1 else self._out
         return file

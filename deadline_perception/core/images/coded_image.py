@@ -18,7 +18,7 @@ from deadline_perception.core.opencv import MOST_PX, cv2
 
 FORMATS = 'JPEG, PNG, BMP or WebP'
 IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp', '.webp')
-JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
+_JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
 _PNG_START, _PNG_PIXELS, _PNG_END, _MOST_CHUNKS = b'\x89PNG\r\n\x1a\n', b'IDAT', b'IEND', 2**16
 # What the pixels are made of; texts and profiles unfold, and no other orientation than that of JPEG counts.
 _PNG_USED = (b'IHDR', b'PLTE', b'tRNS', _PNG_PIXELS, _PNG_END)
@@ -41,7 +41,7 @@ def decoded(content: bytes, flags: int = cv2.IMREAD_COLOR) -> np.ndarray:
 
     Args:
         content: of a whole file; what stands behind the end of a JPEG is of no account.
-        flags: of `cv2.imdecode`.
+        flags: of `cv2.imdecode`; no other format than JPEG is turned by what it notes.
 
     Raises:
         CodedImageError: it is none of `FORMATS`, of more than `MOST_PX`, cut off or damaged.
@@ -52,9 +52,11 @@ def decoded(content: bytes, flags: int = cv2.IMREAD_COLOR) -> np.ndarray:
     width, height = size
     if width * height > MOST_PX:
         raise CodedImageError(f'is {width} x {height} px, expected at most {MOST_PX} px')
-    if content.startswith(JPEG_START):
+    if content.startswith(_JPEG_START):
         _check_scans(content, width * height)
-    elif content.startswith(_PNG_START):
+    else:
+        flags |= cv2.IMREAD_IGNORE_ORIENTATION
+    if content.startswith(_PNG_START):
         content = _used_chunks(content, width * height)
     try:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
@@ -69,7 +71,7 @@ def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
     """Width and height in px that the header states, before any turning; None of what is none of `FORMATS`."""
     head = stream.read(30)
     try:
-        if head[:2] == JPEG_START:
+        if head[:2] == _JPEG_START:
             return _jpeg_size(stream)
         if head[:8] == _PNG_START and head[12:16] == b'IHDR':
             return struct.unpack_from('>II', head, 16)
@@ -86,7 +88,7 @@ def upright_size(stream: BinaryIO) -> tuple[int, int] | None:
     """The same of the image as its camera was held, where a JPEG notes that by Exif; no other format is turned here."""
     size = stated_size(stream)
     stream.seek(0)
-    if size and stream.read(2) == JPEG_START and _orientation(stream) in _QUARTER_TURNS:
+    if size and stream.read(2) == _JPEG_START and _orientation(stream) in _QUARTER_TURNS:
         return size[::-1]
     return size
 

@@ -9,7 +9,6 @@ import numpy as np
 from deadline_perception.core.images.coded_image import (
     FORMATS,
     IMAGE_ENDINGS,
-    JPEG_START,
     CodedImageError,
     decoded,
     stated_size,
@@ -36,11 +35,8 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
         content = read_bytes(file, _MOST_BYTES)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
-    flags = cv2.IMREAD_COLOR
-    if not (upright and content.startswith(JPEG_START)):
-        flags |= cv2.IMREAD_IGNORE_ORIENTATION
     try:
-        return decoded(content, flags)
+        return decoded(content, cv2.IMREAD_COLOR | (not upright) * cv2.IMREAD_IGNORE_ORIENTATION)
     except CodedImageError as error:
         raise ValueError(f'{file} {error}') from error
 

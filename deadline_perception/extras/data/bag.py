@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -175,8 +176,8 @@ def read_bag(file: Path) -> Sequence:
 
     Stamps are those of the image headers, or the times of recording where headers have none or run backwards; of
     several images with one stamp the first counts. Ground truth comes from a topic that ends with `ground_truth`,
-    matched by the same. Speed comes from TwistStamped or Odometry messages, interpolated, by header where both images
-    and speeds have usable ones, else by recording.
+    of several the one whose name begins most like the camera's, matched by the same. Speed comes from TwistStamped or
+    Odometry messages, interpolated, by header where both images and speeds have usable ones, else by recording.
 
     Args:
         file: bag folder, or a bare .mcap or .db3 file.
@@ -189,15 +190,15 @@ def read_bag(file: Path) -> Sequence:
     bag = BagFile(file)
     camera = _camera(bag)
     try:
-        annotated = [
-            topic.name
-            for topic in _select(
-                bag,
-                lambda t: (
-                    t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray')
-                ),
-            )
-        ]
+        marked = _select(
+            bag,
+            lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'),
+        )
+        # of several cameras, that of the same namespace
+        annotated = sorted(
+            (topic.name for topic in marked),
+            key=lambda name: -len(os.path.commonprefix((name, camera.name))),
+        )[:1]
         entries = [
             (bag.stamp_ns(raw), logged_ns, _size_px(bag, raw, msgtype) if annotated else None)
             for _, msgtype, logged_ns, raw in bag.messages([camera.name])

@@ -11,7 +11,7 @@ from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.core.speed_trace import CITYSCAPES_SUFFIX
 from deadline_perception.extras.data.annotation_file import expected_format, read_json
-from deadline_perception.extras.data.ground_truth import GroundTruthCollector
+from deadline_perception.extras.data.ground_truth import GroundTruthCollector, are_upright
 from deadline_perception.extras.data.recorded_speed import read_cityscapes_speed, snippet_stamps_s
 
 IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
@@ -94,7 +94,7 @@ def read_cityscapes(root: Path, split: str = 'val') -> Sequence:
                 round(stamp_s * 1e9),
                 partial(load_image, file),
                 _speed(root, place, stem),
-                _ground_truth(polygons, collector) if annotated else None,
+                _ground_truth(polygons, file, collector) if annotated else None,
             )
         )
     collector.report()
@@ -109,7 +109,7 @@ def _speed(root: Path, place: Path, stem: str) -> float | None:
     return None
 
 
-def _ground_truth(file: Path, collector: GroundTruthCollector) -> GroundTruth:
+def _ground_truth(file: Path, image: Path, collector: GroundTruthCollector) -> GroundTruth:
     boxes, labels, crowd = [], [], []
     with expected_format(file, 'gtFine polygons'):
         content = read_json(file)
@@ -126,4 +126,6 @@ def _ground_truth(file: Path, collector: GroundTruthCollector) -> GroundTruth:
             boxes.append([*corners.min(0), *corners.max(0)])
             labels.append(CLASS_NAMES.index(known))
             crowd.append(name != known)
-        return collector.collect(boxes, labels, crowd, content['imgWidth'], content['imgHeight'])
+        size = content['imgWidth'], content['imgHeight']
+        are_upright(file, image, size)  # or refused: copies of another size are made often
+        return collector.collect(boxes, labels, crowd, *size)

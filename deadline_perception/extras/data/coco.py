@@ -16,7 +16,7 @@ from deadline_perception.core.records import Frame, Sequence, check_class_names
 from deadline_perception.core.untrusted_file import MOST_DIGITS
 from deadline_perception.extras.data.annotation_file import expected_format, read_json
 from deadline_perception.extras.data.coco_layout import image_paths
-from deadline_perception.extras.data.ground_truth import GroundTruthCollector
+from deadline_perception.extras.data.ground_truth import GroundTruthCollector, are_upright
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
@@ -145,15 +145,8 @@ def _pictures(
             corrupt.append(error)
             continue
         stated = _stated_size(image, size)
-        load_bgr = partial(load_image, path)
-        if size != stated == image_size(path, upright=True):  # boxes were drawn on it upright
-            size, load_bgr = stated, partial(load_image, path, upright=True)
-        if size != stated:
-            raise ValueError(
-                f'{file}: image {image["file_name"]} is {size[0]} x {size[1]} px, expected '
-                f'{stated[0]} x {stated[1]} px, as its boxes are meant for'
-            )
-        pictures.append((image, load_bgr, size))
+        upright = are_upright(file, path, stated)
+        pictures.append((image, partial(load_image, path, upright=upright), stated))
     if corrupt:
         warnings.warn(
             f'{file}: {len(corrupt)} of {len(images)} images are left out, the first: {corrupt[0]}',

@@ -4,14 +4,36 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
 from deadline_perception.core.errors import printable
+from deadline_perception.core.images.image_file import image_size
 from deadline_perception.core.records import GroundTruth
 
 MAX_IMAGE_PX = 65_535  # of a side, the most that a JPEG file holds
 _MOST_REPAIRS_TOLD = 20
+
+
+def are_upright(file: Path, image: Path, stated: tuple[int, int] | None) -> bool:
+    """Whether boxes were drawn on an image as its camera was held, and not as it is stored.
+
+    Args:
+        file: of the boxes, for errors.
+        image: its file.
+        stated: width and height in px of what they were drawn on; None where that is not known.
+
+    Raises:
+        ValueError: the image is missing, or of another size in both ways.
+    """
+    sizes = [image_size(image, upright=upright) for upright in (False, True)]
+    if stated is not None and stated not in sizes:
+        raise ValueError(
+            f'{file}: image {image.name} is {sizes[0][0]} x {sizes[0][1]} px, expected {stated[0]} x {stated[1]} px, '
+            f'as its boxes are meant for'
+        )
+    return stated is not None and stated != sizes[0]
 
 
 class GroundTruthCollector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -105,12 +106,13 @@ def _video(
         known = None
         if labels.is_file():
             known = _ground_truth(by_frame[number], image, labels, collector)
+        speed_mps = moving[number] if number < len(moving) else math.nan
         frames.append(
             Frame(
                 f'{video.name}/{image.stem}',
                 begin_ns + round(number * 1e9 / RATE_HZ),
                 partial(load_image, image),
-                max(0.0, moving[number]) if number < len(moving) else None,
+                max(0.0, speed_mps) if math.isfinite(speed_mps) else None,
                 known,
             )
         )

@@ -10,7 +10,7 @@ from deadline_perception.core.images.image_file import image_files, image_size, 
 from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.core.untrusted_file import MIB, read_bytes, read_text
 from deadline_perception.extras.data.annotation_file import expected_format
-from deadline_perception.extras.data.ground_truth import GroundTruthCollector
+from deadline_perception.extras.data.ground_truth import GroundTruthCollector, are_upright
 
 ANNOTATIONS, IMAGES, LISTS = 'Annotations', 'JPEGImages', Path('ImageSets') / 'Main'
 _FORM = 'an annotation of Pascal VOC (XML with annotation/object/bndbox)'
@@ -44,22 +44,20 @@ def read_voc(folder: Path, split: str | None = None, rate_hz: float = 10.0) -> S
     """
     folder = Path(folder)
     in_folders = (folder / ANNOTATIONS).is_dir()
-    images = image_files(folder / IMAGES if in_folders else folder)
+    root, place = (folder / IMAGES, folder / ANNOTATIONS) if in_folders else (folder, folder)
+    images = {image.relative_to(root): image for image in image_files(root)}
     if split is not None:
         images = _listed(folder / LISTS / f'{split}.txt', images)
     if not images:
         raise ValueError(f'{folder} has no images{f" of {split}" if split else ""}, expected some')
-    files = [
-        folder / ANNOTATIONS / f'{image.stem}.xml' if in_folders else image.with_suffix('.xml')
-        for image in images
-    ]
+    files = [_annotation(place, name) for name in images]
     marked = [_boxes(file) if file.is_file() else (None, None) for file in files]
     names = tuple(sorted({name for boxes, _ in marked for name, _, _ in boxes or ()}))
     collector = GroundTruthCollector(str(folder))
     frames = []
-    for index, (image, (boxes, stated)) in enumerate(zip(images, marked)):
-        # Boxes were drawn on it upright where the file says so.
-        upright = image_size(image) != stated == image_size(image, upright=True)
+    for index, (name, file, (boxes, stated)) in enumerate(zip(images, files, marked)):
+        image = images[name]
+        upright = are_upright(file, image, stated)
         ground_truth = (
             boxes
             if boxes is None
@@ -72,7 +70,7 @@ def read_voc(folder: Path, split: str | None = None, rate_hz: float = 10.0) -> S
         )
         frames.append(
             Frame(
-                image.stem if in_folders else image.relative_to(folder).as_posix(),
+                (name.with_suffix('') if in_folders else name).as_posix(),
                 round(index * 1e9 / rate_hz),
                 partial(load_image, image, upright=upright),
                 None,
@@ -83,12 +81,28 @@ def read_voc(folder: Path, split: str | None = None, rate_hz: float = 10.0) -> S
     return Sequence(f'{folder.absolute().name}{f"-{split}" if split else ""}', names, tuple(frames))
 
 
-def _listed(file: Path, images: list[Path]) -> list[Path]:
+def _annotation(place: Path, image: Path) -> Path:
+    """The file of an image, given its path: where the images have folders, in the same one or beside all others."""
+    file = place / image.with_suffix('.xml')
+    return file if file.is_file() else place / file.name
+
+
+def _listed(file: Path, images: dict[Path, Path]) -> dict[Path, Path]:
     if not file.is_file():
         raise FileNotFoundError(f'{file} does not exist, expected the list of images of that split')
+    known = {name.with_suffix('').as_posix() for name in images}
     with expected_format(file, 'a list of images of Pascal VOC'):
-        wanted = {line.split()[0] for line in read_text(file).splitlines() if line.strip()}
-    return [image for image in images if image.stem in wanted]
+        lines = [line.strip() for line in read_text(file).splitlines() if line.strip()]
+        # Behind a name may stand whether the image holds a class.
+        wanted = {line if line in known else line.split()[0]: None for line in lines}
+        missing = [name for name in wanted if name not in known]
+        if missing:
+            raise ValueError(
+                f'{file}: {len(missing)} of {len(wanted)} images are missing, the first is {missing[0]}'
+            )
+    return {
+        name: image for name, image in images.items() if name.with_suffix('').as_posix() in wanted
+    }
 
 
 def _boxes(file: Path) -> tuple[list[Box], tuple[int, int] | None]:
@@ -105,8 +119,8 @@ def _boxes(file: Path) -> tuple[list[Box], tuple[int, int] | None]:
             raise ValueError(f'its root is {root.tag!r}, expected annotation')
         sides = [root.findtext(f'size/{side}', '') for side in ('width', 'height')]
         are_known = all(side.isascii() and side.isdecimal() and len(side) < 7 for side in sides)
-        stated = (int(sides[0]), int(sides[1])) if are_known else None
-        return [_box(element) for element in root.iter('object')], stated
+        stated = (int(sides[0]), int(sides[1])) if are_known else (0, 0)
+        return [_box(element) for element in root.iter('object')], stated if all(stated) else None
 
 
 def _box(element: ElementTree.Element) -> Box:

@@ -14,6 +14,7 @@ from deadline_perception.extras.data.image_folder import file_of
 from deadline_perception.extras.data.source import open_source
 
 _CAMERA_RATE_HZ = 30.0  # of a camera that states none
+_MOST_CAMERA_DIGITS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +73,13 @@ class ShownSource:
 
 
 def open_shown(text: str, split: str | None = None) -> ShownSource:
-    """Opens a source by its name; a number is that of a webcam, as in /dev/video0.
+    """Opens a source by its name; a number that is no file or folder is that of a webcam, as in /dev/video0.
 
     Raises:
         FileNotFoundError: nothing has that name.
         ValueError: it is of no known kind, its reader refuses it, or there is no such camera.
     """
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= _MOST_CAMERA_DIGITS and not Path(text).exists():
         capture = _open_camera(int(text))
         rate_hz = capture.get(5) or _CAMERA_RATE_HZ  # cv2.CAP_PROP_FPS
         capture.release()

@@ -241,10 +241,13 @@ def _voc(path: Path, split: str | None) -> Read | None:
     if lists.is_dir():
         chosen = split or next((one for one in SPLITS if (lists / f'{one}.txt').is_file()), None)
         return partial(read_voc, path, chosen)
-    wanted = (split,) if split else SPLITS
-    names = [name for one in wanted for name in (SPLIT_KEYS[one])]
-    folder = next((path / name for name in names if (path / name).is_dir()), path)
-    return partial(read_voc, folder, None)
+    folders = {
+        one: path / name for one in SPLITS for name in SPLIT_KEYS[one] if (path / name).is_dir()
+    }
+    chosen = split or next(iter(folders), None)
+    if folders and chosen not in folders:
+        raise FileNotFoundError(f'{path} has no folder of {split}, only {", ".join(folders)}')
+    return partial(read_voc, folders.get(chosen, path), None)
 
 
 def _coco(path: Path, split: str | None) -> Read | None:

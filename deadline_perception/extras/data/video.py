@@ -35,7 +35,7 @@ class VideoFrames:
     """
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._file = file.absolute()  # FFmpeg takes what stands before a colon for a protocol
         self._lock = threading.Lock()
         self._rows: slice | None = None
         self._reopen()

@@ -24,6 +24,7 @@ from deadline_perception.extras.plain_yaml import read_yaml
 
 SPLIT_KEYS = {'val': ('val', 'valid'), 'test': ('test',), 'train': ('train',)}
 _MOST_CLASSES = 10_000
+_OVERSHOOT = 0.01  # of shares that were rounded or moved
 _FORM = "YOLO's data.yaml (names, and train, val or test)"
 
 
@@ -182,6 +183,9 @@ def _ground_truth(
                 label = int(values[0])
                 if label != values[0] or not 0 <= label < len(names):
                     raise ValueError(f'class is {values[0]:g}, expected 0 to {len(names) - 1}')
+                for share in values[1:]:
+                    if not -_OVERSHOOT <= share <= 1.0 + _OVERSHOOT:
+                        raise ValueError(f'a share of the image is {share:g}, expected 0 to 1')
                 labels.append(label)
                 boxes.append(np.multiply(_corners(values[1:]), (width, height, width, height)))
     return collector.collect(boxes, labels, [False] * len(labels), width, height)
