@@ -1,6 +1,7 @@
 import csv
 import json
 import resource
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 from measurable_network import run_command
 
-from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
+from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.data.shown_source import ShownImage, ShownSource, open_shown
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.detect import _Pictures, too_little_time
 
@@ -151,3 +154,37 @@ def test_of_a_video_that_an_error_ends_nothing_stays(tmp_path):
         assert list(tmp_path.iterdir())
         raise MemoryError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pictures_lie_in_their_folder_and_replace_neither_each_other_nor_an_image(tmp_path):
+    """Of names that differ in their endings alone, lead out of the folder, or are those of other images."""
+    data, image = tmp_path / 'data', np.zeros((48, 64, 3), np.uint8)
+    names = ['a.png', 'a.webp', '../b.png', f'{data}/c.png', 'c.jpg']
+    frames = []
+    for number, name in enumerate(names):
+        (data / 'in').mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(data / 'in' / name), image)
+        frames.append(Frame(name, number, partial(load_image, data / 'in' / name)))
+    source = ShownSource('data', len(names), 10.0, Sequence('data', (), tuple(frames)))
+    before = {file: file.read_bytes() for file in data.rglob('*.*')}
+    for out in (tmp_path / 'out', data / 'in', data):
+        with _Pictures(out, source) as pictures:
+            files = [pictures.add(shown, shown.image_bgr) for shown in source.images()]
+        assert len({file.resolve() for file in files}) == len(names)
+        assert all(file.resolve().is_relative_to(out) for file in files)
+        assert {file: file.read_bytes() for file in before} == before
+
+
+def test_the_working_folder_takes_pictures_and_videos(tmp_path):
+    image = np.zeros((64, 64, 3), np.uint8)
+    with _Pictures(Path('.'), ShownSource('12:30', None, 10.0)) as pictures:
+        pictures.add(ShownImage('a', 1, image), image)
+    assert [file.name for file in tmp_path.iterdir()] == ['12:30.mp4']
+
+
+@pytest.mark.parametrize('name', ['0001', '20260101123000'])
+def test_a_number_may_be_the_name_of_a_folder(tmp_path, name):
+    with pytest.raises((ValueError, FileNotFoundError)):
+        open_shown(name)
+    photographs(tmp_path / name, 2)
+    assert open_shown(name).count == 2

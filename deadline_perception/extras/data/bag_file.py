@@ -21,6 +21,8 @@ _STORAGE_ENDINGS = ('.mcap', '.db3')
 _COMPRESSED_ENDING = (
     '.zstd'  # of a storage file that `ros2 bag record --compression-mode file` wrote
 )
+# Of a message that was compressed by itself (RFC 8878, section 3.1.1); none that is serialised begins so.
+_COMPRESSED_START = b'\x28\xb5\x2f\xfd'
 _SPARE_BYTES = 1 << 30  # on the disk for others, while such files are decompressed
 _BLOCK_BYTES = 1 << 17
 
@@ -216,7 +218,7 @@ class BagFile:
         wanted = [
             connection for connection in self._reader.connections if connection.topic in names
         ]
-        from deadline_perception.extras.data.bag_limits import most_bytes
+        from deadline_perception.extras.data.bag_limits import decompressed_message, most_bytes
 
         count, bytes_left = 0, most_bytes(self._file_bytes)
         try:
@@ -228,6 +230,8 @@ class BagFile:
                         f'time {printable(time_ns, 60)} and a message of {type(raw).__name__}, '
                         f'expected a whole number and bytes'
                     )
+                if raw.startswith(_COMPRESSED_START):  # which a lost description does not tell
+                    raw = decompressed_message(raw)
                 count += 1
                 bytes_left -= len(raw)
                 if bytes_left < 0:

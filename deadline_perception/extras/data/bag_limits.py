@@ -101,7 +101,7 @@ def limit_rosbags() -> None:
             _decompressed_chunk(data, compression, size)
         )
     # As much of a zstd module as rosbags uses, for messages that are compressed one by one.
-    reader.zstd = SimpleNamespace(decompress=_decompressed_message)
+    reader.zstd = SimpleNamespace(decompress=decompressed_message)
     reader.YAML = lambda typ: SimpleNamespace(load=parse_metadata)
     for module in (metadata, reader, storage_mcap, storage_sqlite3):
         module.parse_qos = latched_alone
@@ -334,7 +334,13 @@ def _decompressed_chunk(data: bytes, compression: str, size: int) -> bytes:
     return content
 
 
-def _decompressed_message(data: bytes) -> bytes:
+def decompressed_message(data: bytes) -> bytes:
+    """A message that was compressed by itself.
+
+    Raises:
+        ValueError: it is too large.
+        zstandard.ZstdError: it is damaged.
+    """
     content = decompressed(data, 'zstd')
     if len(content) > MOST_CHUNK_BYTES:
         raise ValueError(f'a message of more than {MOST_CHUNK_BYTES} bytes')

@@ -33,7 +33,7 @@ from deadline_perception.extras.plain_yaml import read_yaml
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
 VIDEO_ENDINGS = ('.mp4', '.avi', '.mkv', '.mov', '.m4v', '.webm', '.mpg', '.mpeg')
-BAG_ENDINGS = ('.mcap', '.db3')
+BAG_ENDINGS = ('.mcap', '.db3', '.mcap.zstd', '.db3.zstd')
 SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
 TRACKS = Path('images') / 'track'
@@ -158,7 +158,7 @@ def known_sources() -> str:
 
 
 def _bag_file(path: Path, split: str | None) -> Read | None:
-    if path.is_file() and path.suffix.lower() in BAG_ENDINGS:
+    if path.is_file() and path.name.lower().endswith(BAG_ENDINGS):
         return lambda rate_hz: read_bag(path)
     return None
 

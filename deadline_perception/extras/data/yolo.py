@@ -184,7 +184,7 @@ def _ground_truth(
                 if label != values[0] or not 0 <= label < len(names):
                     raise ValueError(f'class is {values[0]:g}, expected 0 to {len(names) - 1}')
                 for share in values[1:]:
-                    if not -_OVERSHOOT <= share <= 1.0 + _OVERSHOOT:
+                    if share < -_OVERSHOOT or share > 1.0 + _OVERSHOOT:
                         raise ValueError(f'a share of the image is {share:g}, expected 0 to 1')
                 labels.append(label)
                 boxes.append(np.multiply(_corners(values[1:]), (width, height, width, height)))

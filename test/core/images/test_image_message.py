@@ -241,3 +241,15 @@ def test_compressed_samples_of_more_than_eight_bits_are_refused(form, channels):
     deep = np.full((6, 8, channels), 40_000, np.uint16)
     with pytest.raises(ImageError, match=r'more than 8 bits \(uint16\)'):
         to_bgr(compressed(deep, '.png', format=form))
+
+
+def test_a_webp_image_is_as_it_is_stored_whatever_turn_it_notes():
+    """As in files, and as boxes and sizes are meant for."""
+    coded = cv2.imencode('.webp', picture(6, 8), (cv2.IMWRITE_WEBP_QUALITY, 101))[1].tobytes()
+    note = b'II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'
+    parts = b'WEBPVP8X\x0a\0\0\0\x08\0\0\0\x07\0\0\x05\0\0' + coded[12:]
+    parts += b'EXIF' + len(note).to_bytes(4, 'little') + note
+    turned = b'RIFF' + len(parts).to_bytes(4, 'little') + parts
+    assert cv2.imdecode(np.frombuffer(turned, np.uint8), 1).shape == (8, 6, 3)
+    image = to_bgr(SimpleNamespace(format='webp', data=array.array('B', turned)))
+    np.testing.assert_array_equal(image, picture(6, 8))

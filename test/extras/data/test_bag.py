@@ -296,3 +296,13 @@ def test_objects_of_an_image_that_is_turned_as_its_camera_was_held_keep_their_pl
     (frame,) = read_bag(tmp_path / 'bag').frames
     assert frame.load_bgr().shape == (60, 24, 3)
     assert frame.ground_truth.boxes_xyxy_px.tolist() == [[2, 40, 20, 58]]
+
+
+def test_known_objects_are_those_of_the_camera_that_is_read(tmp_path):
+    image = np.zeros((24, 60, 3), np.uint8)
+    with RunWriter(tmp_path / 'bag') as run:
+        for camera, left in (('front', 1.0), ('rear', 2.0)):
+            run.write(f'/{camera}/image', run.messages.image(100, image), 100)
+            run.boxes(f'/{camera}/ground_truth', 100, [([left, 4.0, 9.0, 9.0], 'car', 1.0)], 100)
+    (frame,) = read_bag(tmp_path / 'bag').frames
+    assert frame.ground_truth.boxes_xyxy_px.tolist() == [[1, 4, 9, 9]]

@@ -89,6 +89,10 @@ def test_messages_come_in_the_order_of_their_times(tmp_path, plugin, compression
     assert [time_ns for _, _, time_ns, _ in bag.messages({'/odd', '/even'}, 150, 300)] == [201]
     assert list(bag.messages(set())) == [] and bag.ending == ''
     bag.close()
+    (tmp_path / 'bag' / 'metadata.yaml').unlink()  # as of a killed recorder
+    with closing(BagFile(tmp_path / 'bag')) as bag:
+        found = [bag.parse(raw, kind).data for _, kind, _, raw in bag.messages({'/odd', '/even'})]
+        assert found == ['100', '201', '300']
 
 
 @pytest.mark.parametrize('plugin', [StoragePlugin.MCAP, StoragePlugin.SQLITE3])

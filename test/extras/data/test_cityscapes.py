@@ -1,5 +1,7 @@
 import shutil
 
+import cv2
+import numpy as np
 import pytest
 
 from deadline_perception.extras.data.cityscapes import read_cityscapes
@@ -73,4 +75,11 @@ def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factor
     polygons.unlink()
     (cityscapes_root / 'leftImg8bit/val/ulm/x_leftImg8bit.png').write_bytes(b'')
     with pytest.raises(ValueError, match="frame is called 'x'"):
+        read_cityscapes(cityscapes_root)
+
+
+def test_images_of_another_size_than_their_polygons_are_refused(cityscapes_root):
+    image = cityscapes_root / 'leftImg8bit/val/ulm/ulm_000000_000019_leftImg8bit.png'
+    assert cv2.imwrite(str(image), np.zeros((32, 64, 3), np.uint8))
+    with pytest.raises(ValueError, match='is 64 x 32 px, expected 128 x 64 px'):
         read_cityscapes(cityscapes_root)

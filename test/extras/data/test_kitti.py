@@ -44,11 +44,11 @@ def test_videos_with_tracks_and_speeds(tmp_path):
     (tmp_path / 'training/oxts').mkdir()
     row = ' '.join(['0'] * 8 + ['{}'] + ['0'] * 21)
     (tmp_path / 'training/oxts/0000.txt').write_text(
-        '\n'.join(row.format(speed) for speed in (9.5, -0.1, 8.0))
+        '\n'.join(row.format(speed) for speed in (9.5, -0.1, 'nan'))
     )
     sequence = open_source(str(tmp_path))
     assert [frame.stamp_ns for frame in sequence.frames] == [0, 10**8, 2 * 10**8, 12 * 10**8]
-    assert [frame.speed_mps for frame in sequence.frames] == [9.5, 0.0, 8.0, None]
+    assert [frame.speed_mps for frame in sequence.frames] == [9.5, 0.0, None, None]
     known = sequence.frames[1].ground_truth
     assert CLASS_NAMES[known.labels[0]] == 'Person_sitting' and known.crowd.sum() == 8
     assert len(sequence.frames[0].ground_truth) == 0 and sequence.frames[3].ground_truth is None

@@ -83,3 +83,45 @@ def test_refuses_files_of_another_form(root, content, message):
     (root / 'Annotations/a.xml').write_text(content)
     with pytest.raises(ValueError, match=message):
         read_voc(root)
+
+
+def test_an_image_of_another_size_than_its_boxes_were_drawn_on_is_refused(root):
+    size = '<size><width>{}</width><height>{}</height></size>'
+    text = annotation(('car', 0, 11, 6, 30, 20))
+    for sides in ((0, 0), (1000, 500)):
+        stated = text.replace('<annotation>', f'<annotation>{size.format(*sides)}')
+        (root / 'Annotations/a.xml').write_text(stated)
+        if sides == (0, 0):  # not known
+            assert len(read_voc(root).frames[0].ground_truth) == 1
+    with pytest.raises(ValueError, match='a.jpg is 100 x 50 px, expected 1000 x 500 px'):
+        read_voc(root)
+
+
+def test_a_list_may_name_images_with_spaces_but_none_that_is_missing(root):
+    (root / 'JPEGImages/b.jpg').rename(root / 'JPEGImages/b 1.jpg')
+    (root / 'ImageSets/Main/val.txt').write_text('a  1\nb 1\n')
+    assert [frame.name for frame in read_voc(root, 'val').frames] == ['a', 'b 1']
+    (root / 'ImageSets/Main/val.txt').write_text('a\nc\nd\n')
+    with pytest.raises(ValueError, match='2 of 3 images are missing, the first is c'):
+        read_voc(root, 'val')
+
+
+def test_images_in_folders_have_their_annotations_in_the_same_ones(root):
+    for kind, ending in (('JPEGImages', 'jpg'), ('Annotations', 'xml')):
+        for old, folder in (('a', 'x'), ('b', 'y')):
+            (root / kind / folder).mkdir()
+            (root / kind / f'{old}.{ending}').rename(root / kind / folder / f'1.{ending}')
+    frames = read_voc(root).frames
+    assert [frame.name for frame in frames] == ['x/1', 'y/1']
+    assert [len(frame.ground_truth) for frame in frames] == [2, 0]
+
+
+def test_a_split_that_is_not_there_is_not_all_of_the_others(root, tmp_path):
+    folder = tmp_path / 'export'
+    for split in ('train', 'valid'):
+        (folder / split).mkdir(parents=True)
+        cv2.imwrite(str(folder / split / 'a.jpg'), np.zeros((50, 100, 3), np.uint8))
+        (folder / split / 'a.xml').write_text(annotation())
+    assert open_source(str(folder)).name == 'valid'
+    with pytest.raises(FileNotFoundError, match='has no folder of test, only val, train'):
+        open_source(str(folder), split='test')

@@ -72,6 +72,8 @@ def test_without_any_label_file_nothing_is_known(root):
     ('line', 'message'),
     [
         ('2 0.5 0.5 0.2 0.4', 'class is 2, expected 0 to 1'),
+        ('0 0.5 0.5 0.2 0.4 0.9 7', 'share of the image is 7, expected 0 to 1'),  # score and track
+        ('0 50 25 20 20', 'share of the image is 50'),
         ('0 0.5 0.5 0.2', 'has 3 numbers after the class'),
         ('0 0.5 0.5 0.2 nan', 'NaN or infinity'),
         ('car 0.5 0.5 0.2 0.4', 'a.txt is not in the form of YOLO'),
