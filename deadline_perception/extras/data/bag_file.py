@@ -221,6 +221,7 @@ class BagFile:
         from deadline_perception.extras.data.bag_limits import decompressed_message, most_bytes
 
         count, bytes_left = 0, most_bytes(self._file_bytes)
+        damage = damage_errors()  # now: it imports, which a program that ends cannot
         try:
             for connection, time_ns, raw in (
                 self._reader.messages(wanted, start_ns, stop_ns) if wanted else ()
@@ -239,7 +240,7 @@ class BagFile:
                         f'its messages have more than {most_bytes(self._file_bytes)} bytes'
                     )
                 yield connection.topic, connection.msgtype, time_ns, raw
-        except damage_errors() as error:
+        except damage as error:
             raise BagError(f'{self.file} is damaged: {_one_line(error)}') from error
         promised = sum(connection.msgcount for connection in wanted)
         if (
