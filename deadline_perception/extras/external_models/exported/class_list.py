@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from deadline_perception.core.records import check_class_names
@@ -38,9 +38,11 @@ def read_classes(given: str | Sequence[str], told_as: str = 'classes') -> tuple[
     """
     if given == COCO:
         return COCO_NAMES
-    names: object = _names_of(given, told_as) if isinstance(given, str) else list(given)
+    names: object = _names_of(given, told_as) if isinstance(given, str) else given
     if isinstance(names, Mapping):  # by number, as in the data.yaml of a YOLO
         names = names_by_number(names)
+    elif not isinstance(names, list) and isinstance(names, Iterable):
+        names = list(names)
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f'{told_as} is {given!r}, expected {CLASSES_HELP}')
     check_class_names(tuple(names))

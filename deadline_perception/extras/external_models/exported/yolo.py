@@ -91,7 +91,7 @@ def _of_rows(
             ),
             None,
         )
-        if strides:
+        if strides and not transposed:
             found.append(
                 Head(
                     'yolox',

@@ -10,7 +10,11 @@ from pathlib import Path
 
 from deadline_perception.extras.external_models.exported.class_list import read_classes
 from deadline_perception.extras.external_models.exported.coco_names import COCO_LABELS, COCO_NAMES
-from deadline_perception.extras.external_models.exported.conventions import possible_readings
+from deadline_perception.extras.external_models.exported.conventions import (
+    Names,
+    label_lists,
+    possible_readings,
+)
 from deadline_perception.extras.external_models.exported.exported_file import (
     read_exported,
     with_size,
@@ -164,9 +168,10 @@ def load_exported(file: Path, device: str = 'cpu', classes: str | Sequence[str] 
         ModelError: it cannot be used, or its classes are not known.
     """
     spec = exported_spec(file, read_classes(classes) if classes else None)
-    usual = read_facts(file, spec.input_size, classes=len(spec.classes)).usual
-    if usual:
-        form = InputForm.of_range(spec.input_size, *usual)
+    facts = read_facts(file, spec.input_size, classes=len(spec.classes))
+    spec = replace(spec, classes=_places(spec.classes, facts, file))
+    if facts.usual:
+        form = InputForm.of_range(spec.input_size, *facts.usual)
         spec = replace(
             spec,
             resize=form.resize,
@@ -175,6 +180,20 @@ def load_exported(file: Path, device: str = 'cpu', classes: str | Sequence[str] 
             deviation=form.deviation,
         )
     return ModelSet(spec.name, {spec.name: load_model(spec, device)})
+
+
+def _places(names: tuple[str, ...], facts: FileFacts, file: Path) -> Names:
+    """The class of each label, where COCO's have the numbers of the data set, which leave gaps."""
+    if names != COCO_NAMES or names == facts.class_names or len(names) in facts.labels:
+        return names
+    if not facts.labels:
+        _LOG.warning(
+            '%s gives numbers of classes, which are taken from 0 to 79; where they are those of COCO itself, to 90 with '
+            'gaps, every object has a wrong name: `adopt` finds out on images',
+            file.name,
+        )
+    fitting = (known for known in label_lists(names) if len(known) in facts.labels)
+    return max(fitting, key=len, default=names)  # a background is a number that no class has
 
 
 def plain_name(text: str) -> str:

@@ -136,7 +136,7 @@ class WholeDetector(Network):
         return WholeRun(self, image_bgr, path)
 
     def found(self, given: object, image_size: tuple[int, int]) -> Detections:
-        """The objects of known classes, most certain first, clipped to the image.
+        """The objects of known classes, most certain first, clipped to the image; those with no area there are left out.
 
         Raises:
             ModelError: as `decode`; or a label, score or box is none.
@@ -156,8 +156,9 @@ class WholeDetector(Network):
         found = Objects(boxes[order].reshape(-1, 4), scores[order], known[order])
         found = suppress(found) if self.overlapping else found
         clipped = np.clip(found.boxes, 0.0, (width, height, width, height))
+        kept = ~(clipped[:, 2:] <= clipped[:, :2]).any(1)  # NaN is refused below
         try:
-            return Detections(clipped, found.scores, found.labels)
+            return Detections(clipped[kept], found.scores[kept], found.labels[kept])
         except ValueError as error:
             raise ModelError(
                 f'{self.config_name} gave no detections: {error}. Does the file end before its sigmoid or '

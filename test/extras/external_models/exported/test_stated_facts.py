@@ -184,3 +184,38 @@ def test_classes_that_a_file_does_not_name_are_named_by_who_loads_it(tmp_path):
         assert load_exported(file, classes=classes).class_names == ('a', 'b', 'c', 'd')
     with pytest.raises(ValueError, match="classes is 'none.txt', a file that does not exist"):
         load_exported(file, classes='none.txt')
+
+
+@pytest.mark.parametrize('classes', ['', 'coco'])
+@pytest.mark.parametrize(
+    ('columns', 'column', 'name'),
+    [(80, 16, 'dog'), (91, 1, 'person'), (91, 18, 'dog'), (91, 90, 'toothbrush')],
+)
+def test_columns_of_coco_may_have_the_gaps_of_its_numbers(tmp_path, classes, columns, column, name):
+    """RF-DETR and DETR have as many columns as the largest number."""
+    scores = np.full((1, 300, columns), -6.0)
+    scores[0, 0, column] = 4.0
+    boxes = np.random.default_rng(0).uniform(0.2, 0.8, (1, 300, 4))
+    file = exported(tmp_path / 'a.xml', {'dets': boxes, 'labels': scores})
+    network = load_exported(file, classes=classes)
+    found = network.detect(np.zeros((64, 96, 3), np.uint8))
+    assert [network.class_names[label] for label in found.labels] == [name]
+
+
+@pytest.mark.parametrize('is_named', [False, True])
+def test_numbers_of_coco_that_a_file_leaves_open_are_told(tmp_path, caplog, is_named):
+    rows = np.float32([[[10, 10, 30, 30, 0.9, 18]]])
+    facts = {'names': str(list(COCO_NAMES))} if is_named else {}
+    load_exported(
+        exported(tmp_path / 'a.xml', {'o': rows}, facts=facts), classes='' if is_named else 'coco'
+    )
+    assert ('every object has a wrong name' in caplog.text) is not is_named
+
+
+def test_a_list_that_is_one_class_short_is_refused(tmp_path):
+    """Columns of boxes are never those of YOLOX, which would find nothing."""
+    file = exported(tmp_path / 'a.xml', {'o': np.zeros((1, 84, 126))})
+    with pytest.raises(ModelError, match='By their shape they are of 80 classes'):
+        load_exported(file, classes=list(COCO_NAMES[:79]))
+    with pytest.raises(ValueError, match='classes is 80, expected'):
+        load_exported(file, classes=80)

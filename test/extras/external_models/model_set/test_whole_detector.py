@@ -79,3 +79,9 @@ def test_a_frame_is_an_image_and_has_a_result_once_it_has_finished(file):
         detector.start(IMAGE[..., 0], detector.path_space.largest)
     with pytest.raises(ValueError, match='expected it to have finished'):
         detector.start(IMAGE, detector.path_space.largest).result()
+
+
+def test_boxes_with_no_area_in_the_image_are_no_objects(file):
+    boxes = np.array([[5.0, 1.0, 1.0, 5.0], [25.0, 1.0, 29.0, 5.0], [1.0, 1.0, 5.0, 5.0]])
+    found = Given(file, ['car'], (boxes, np.array([0.9, 0.8, 0.7]), np.zeros(3))).detect(IMAGE)
+    assert found.boxes_xyxy_px.tolist() == [[1, 1, 5, 5]]
