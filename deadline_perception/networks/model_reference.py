@@ -81,11 +81,14 @@ class ModelReference:
             ModelNotFound: there is no such module or callable.
         """
         try:
-            return getattr(importlib.import_module(str(self.file)), self.detail)
+            found = getattr(importlib.import_module(str(self.file)), self.detail)
         except (ImportError, AttributeError) as error:
             raise ModelNotFound(
                 f'{self.file}:{self.detail} is not there, expected package.module:callable: {error}'
             ) from error
+        if not callable(found):
+            raise ModelNotFound(f'{self.file}:{self.detail} is {found!r:.60}, expected a callable')
+        return found
 
 
 def is_set(file: Path) -> bool:

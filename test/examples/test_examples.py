@@ -117,6 +117,7 @@ def photographs(folder: Path, count: int) -> Path:
 
 def test_overlay(example, tmp_path):
     folder = photographs(tmp_path / 'frames', 4)
+    cv2.imwrite(str(folder / '2.jpg'), np.zeros((40, 80, 3), np.uint8))  # of another size
     example('overlay').main(str(folder), str(tmp_path / 'out.mp4'), MODEL, AMPLE_MS)
     video = cv2.VideoCapture(str(tmp_path / 'out.mp4'))
     pictures = []

@@ -478,6 +478,8 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
             ModelNotFound, match=f'{model} is not there, expected package.module:callable: .*{said}'
         ):
             load_network(model, 'cpu', tmp_path)
+    with pytest.raises(ModelNotFound, match='math:pi is 3.14.*, expected a callable'):
+        load_network('math:pi', 'cpu', tmp_path)
 
 
 def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, monkeypatch):
