@@ -47,9 +47,8 @@ class BrightRun(SegmentRun):
             )
 
     def result(self) -> Detections:
-        left, top, width, height, area = self.regions[1:].T.astype(
-            float
-        )  # the first is the background
+        regions = self.regions[1:].astype(float)  # the first is the background
+        left, top, width, height, area = regions[np.argsort(-regions[:, 4])].T  # best first
         boxes = np.stack((left, top, left + width, top + height), 1) / self.path['scale']
         return Detections(boxes, np.minimum(area / 1000.0, 1.0), np.zeros(len(boxes), int))
 

@@ -648,6 +648,12 @@ def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):
     assert len(pickle.dumps(answer)) < 100_000
     other = pickle.loads(pickle.dumps(answer))
     assert other.names == answer.names and other.path == answer.path and other.in_time
+    with pytest.raises(ValueError, match='image is NoneType, expected a numpy array'):
+        other.draw()
+    assert (other.draw(IMAGE) == answer.draw()).all()
+    for image in (IMAGE / 255.0, IMAGE.astype(np.uint16) * 257):  # drawn on black, or wrapped
+        with pytest.raises(ValueError, match='expected uint8'):
+            answer.draw(image)
 
 
 # --- what programs expect ---

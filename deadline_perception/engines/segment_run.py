@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
+def check_image(image_bgr: object, name: str = 'image') -> None:
     """Makes sure of uint8 `[H, W, 3]` with at least one pixel.
 
     Raises:
         ValueError: another type or shape.
     """
+    if not isinstance(image_bgr, np.ndarray):
+        raise ValueError(
+            f'{name} is {type(image_bgr).__name__}, expected a numpy array, uint8 [height, width, 3]'
+        )
     if (
         image_bgr.dtype != np.uint8
         or image_bgr.ndim != 3

@@ -12,6 +12,7 @@ import numpy as np
 
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.core.images.annotate import annotate
+from deadline_perception.engines.segment_run import check_image
 from deadline_perception.runtime.job import NO_LIMIT_MS, JobRecord, Outcome
 
 
@@ -169,9 +170,16 @@ class Answer:
 
         Returns:
             uint8 `[H + strip, W, 3]`, a copy.
+
+        Raises:
+            ValueError: the image is of another form, or there is none.
         """
+        image: Any = image_bgr
+        if image is None and self.record.message is not None:
+            image = self.record.message.image_bgr
+        check_image(image)
         return annotate(
-            self.record.message.image_bgr if image_bgr is None else image_bgr,
+            image,
             self.objects,
             self.class_names,
             budget_ms=self.budget_ms,

@@ -209,10 +209,6 @@ class DetectionStream(FrameClient):
         *,
         is_alone: bool = False,
     ) -> Job:
-        if not isinstance(image_bgr, np.ndarray):
-            raise ValueError(
-                f'image is {type(image_bgr).__name__}, expected a numpy array, uint8 [height, width, 3]'
-            )
         check_image(image_bgr)
         if budget_ms is not None and not 0.0 < number_or_nan(budget_ms) <= MAX_BUDGET_MS:
             raise ValueError(

@@ -271,6 +271,9 @@ def test_custom_network(example):
     answers = example('custom_network').main((AMPLE_MS,))
     assert answers[0].path == 's1.00' and answers[0].names == ('bright',)
     assert answers[0].boxes_xyxy_px.tolist() == [[160.0, 60.0, 241.0, 141.0]]
+    network, image = example('custom_network').BrightRegions(), np.zeros((480, 640, 3), np.uint8)
+    image[:5, :5] = image[100:130, 100:130] = 255
+    assert network.detect(image).scores.tolist() == pytest.approx([0.9, 0.025])
 
 
 def test_custom_policy(example, capsys, cache):
