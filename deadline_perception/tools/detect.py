@@ -18,6 +18,7 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.extras.data.image_folder import file_of
 from deadline_perception.extras.data.shown_source import ShownImage, ShownSource, open_shown
+from deadline_perception.extras.data.video import opencv_path
 from deadline_perception.tools.support.file_arguments import (
     THREADS,
     add_device_arguments,
@@ -181,8 +182,7 @@ class _Pictures:
         self._out, self._source = out, source
         self._video, self._images = None, 0
         self.place = out / f'{Path(source.name).name}.mp4' if source.is_video else out
-        # Absolute, since FFmpeg takes what stands before a colon for a protocol.
-        self._partial = (out / f'.{self.place.name}.partial.mp4').absolute()
+        self._partial = Path(opencv_path(out / f'.{self.place.name}.partial.mp4'))
         frames = source.sequence.frames if source.sequence else ()
         files = [file_of(frame.load_bgr) for frame in frames]
         self._taken = {os.path.abspath(file) for file in files if file is not None}

@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 import resource
 from functools import partial
 from pathlib import Path
@@ -188,3 +189,22 @@ def test_a_number_may_be_the_name_of_a_folder(tmp_path, name):
         open_shown(name)
     photographs(tmp_path / name, 2)
     assert open_shown(name).count == 2
+
+
+NO_UTF_8 = os.fsdecode(b'stra\xdfe')  # as on older disks and in archives of Windows
+
+
+def test_a_photo_whose_name_is_no_utf_8_is_told_of_by_that_name(tmp_path):
+    photographs(tmp_path / 'in', 1)
+    (tmp_path / 'in' / '0.png').rename(tmp_path / 'in' / f'{NO_UTF_8}.png')
+    assert detect('in', '--out', 'out') == 0
+    (row,) = json.loads((tmp_path / 'out/detections.json').read_text())['images']
+    assert (tmp_path / 'out' / row['file_name']).is_file()
+    assert b'../in/stra\xdfe.png,' in (tmp_path / 'out/detections.csv').read_bytes()
+
+
+def test_a_video_whose_name_is_no_utf_8_is_refused(tmp_path):
+    """OpenCV would end the process."""
+    (tmp_path / f'{NO_UTF_8}.mp4').write_bytes(b'video')
+    with pytest.raises(ValueError, match='is no name in UTF-8'):
+        open_shown(f'{NO_UTF_8}.mp4')

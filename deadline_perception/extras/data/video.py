@@ -35,7 +35,8 @@ class VideoFrames:
     """
 
     def __init__(self, file: Path) -> None:
-        self._file = file.absolute()  # FFmpeg takes what stands before a colon for a protocol
+        self._file = file
+        self._path = opencv_path(file)
         self._lock = threading.Lock()
         self._rows: slice | None = None
         self._reopen()
@@ -80,7 +81,7 @@ class VideoFrames:
         return sorted(self._times_of(self._packets()))
 
     def _packets(self) -> cv2.VideoCapture:
-        capture = cv2.VideoCapture(str(self._file))
+        capture = cv2.VideoCapture(self._path)
         capture.set(cv2.CAP_PROP_FORMAT, -1)
         return capture
 
@@ -129,7 +130,7 @@ class VideoFrames:
         return self._at == last
 
     def _reopen(self) -> None:
-        self._capture = cv2.VideoCapture(str(self._file)) if self._rows is None else self._packets()
+        self._capture = cv2.VideoCapture(self._path) if self._rows is None else self._packets()
         self._at = -1  # number of the frame that was grabbed last
 
     def _grab(self) -> bool:
@@ -201,6 +202,20 @@ def _later_ones(times_ms: list[float]) -> list[int]:
             numbers.append(number)
             latest_ms = time_ms
     return numbers
+
+
+def opencv_path(file: Path) -> str:
+    """How OpenCV is told of a video: absolute, since FFmpeg takes what stands before a colon for a protocol.
+
+    Raises:
+        ValueError: it is no UTF-8, at which OpenCV would end the process.
+    """
+    path = str(file.absolute())
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f'{file} is no name in UTF-8, expected one that is: rename it') from error
+    return path
 
 
 def read_video(file: Path) -> Sequence:

@@ -89,4 +89,5 @@ class FoundObjects:
         writer = csv.writer(table, lineterminator='\n')
         writer.writerow(COLUMNS)
         writer.writerows(self._rows)
-        replace_file(csv_file, table.getvalue())
+        # Names of files may be no UTF-8; their bytes stay as they are.
+        replace_file(csv_file, table.getvalue().encode(errors='surrogateescape'))
