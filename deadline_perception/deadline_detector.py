@@ -44,9 +44,8 @@ from deadline_perception.timing.calibration import CalibrationFile, ForeignFile
 from deadline_perception.timing.part_bound import PartBound
 
 STOP_TIMEOUT_S = 3.0
-_END_TIMEOUT_S = (
-    1.0  # of the same as the program ends, which then waits for threads of all detectors
-)
+# Of the same as the program ends, which then waits for threads of all detectors.
+_END_TIMEOUT_S = 1.0
 _CAMERA_SIZE = (1280, 720)  # of images to measure on
 MOST_AWAITED = 8  # images of `adetect` at a time, the one at work included
 KEPT_FRAMES = 200  # a process that is killed loses what the calibration learnt from at most so many
@@ -186,10 +185,8 @@ class DeadlineDetector:
         self._rules, self._priority = rules or FrameRules(min_score), priority
         self._spares_next_image = rules is None
         options = None if isinstance(model, Task) else _options(model, classes)
-        self._executor, self._owns_executor = (
-            executor or _shared_executor(options),
-            executor is None,
-        )
+        self._executor = executor or _shared_executor(options)
+        self._owns_executor = executor is None
         self._pipeline: FramePipeline | None = None
         self._hung: FramePipeline | None = None  # released, with a frame that did not come out
         self._stream: DetectionStream | None = None  # that is open
@@ -222,10 +219,8 @@ class DeadlineDetector:
             if self._owns_executor and _is_unused(self._executor):
                 self._executor.close(0.0)  # a load that is interrupted may never end
             raise
-        self._notices = [
-            *self.loaded.notices,
-            *self.loaded.degraded,
-        ]  # that nobody has received yet
+        # That nobody has received yet.
+        self._notices = [*self.loaded.notices, *self.loaded.degraded]
         self._dropped = weakref.finalize(
             self, _end_dropped, self._executor, self._owns_executor, self._at_work, self._process
         )
@@ -346,11 +341,9 @@ class DeadlineDetector:
             # Threads know it by a proxy: they keep neither it nor its detector alive, which are dropped together.
             pipeline = self.open(weakref.proxy(stream), rules)
             self._stream = stream
-            stream.pipeline, stream.executor, stream.close = (
-                pipeline,
-                self._executor,
-                lambda: self._pipeline is pipeline and self.halt(),
-            )
+            stream.pipeline = pipeline
+            stream.executor = self._executor
+            stream.close = lambda: self._pipeline is pipeline and self.halt()
             while self._notices:
                 stream.on_notice(self._notices.pop(0))
         return stream
@@ -529,13 +522,11 @@ def _options(
 ) -> NetworkOptions:
     if isinstance(model, NetworkOptions):
         return replace(model, classes=classes) if classes else model
-    if isinstance(model, (str, Path)):
-        return NetworkOptions(str(model), classes=classes)
-    if not isinstance(model, Network):
+    if not isinstance(model, (str, Path, Network)):
         raise ValueError(
             f'model is {model!r}, expected a name, a file, a network, options of one, or a task'
         )
-    return NetworkOptions(model, classes=classes)
+    return NetworkOptions(str(model) if isinstance(model, Path) else model, classes=classes)
 
 
 def _prepare(options: NetworkOptions, weights: Path) -> None:

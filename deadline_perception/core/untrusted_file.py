@@ -21,9 +21,8 @@ from deadline_perception.core.errors import printable
 
 MIB = 2**20
 MOST_TEXT_BYTES = MIB  # of what a person writes: sets, tasks, names of classes
-MOST_JSON_BYTES = (
-    16 * MIB
-)  # of a file of this package; the largest have some hundred thousand bytes
+# Of a file of this package; the largest have some hundred thousand bytes.
+MOST_JSON_BYTES = 16 * MIB
 MOST_DEPTH = 64  # of lists and mappings within each other
 MOST_DIGITS = 30  # of a whole number; more than a time in ns or a 64-bit id has
 _KINDS = {

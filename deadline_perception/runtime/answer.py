@@ -174,9 +174,8 @@ class Answer:
         Raises:
             ValueError: the image is of another form, or there is none.
         """
-        image: Any = image_bgr
-        if image is None and self.record.message is not None:
-            image = self.record.message.image_bgr
+        own = getattr(self.record.message, 'image_bgr', None)
+        image: Any = own if image_bgr is None else image_bgr
         check_image(image)
         return annotate(
             image,
@@ -193,10 +192,8 @@ class Answer:
 
     def to_json(self) -> str:
         """All of it as a JSON object; what is not a finite number is null."""
-        names = (
-            'path feasible is_promised bound_ms network_ms latency_ms budget_ms superseded reason'
-        )
-        content = {name: getattr(self, name) for name in ('in_time', *names.split())}
+        names = 'in_time path feasible is_promised bound_ms network_ms latency_ms budget_ms superseded reason'
+        content = {name: getattr(self, name) for name in names.split()}
         content['outcome'] = self.outcome.name
         if isinstance(self.result, Classification):
             content['classes'] = dict(zip(self.class_names, self.scores.tolist(), strict=True))

@@ -129,7 +129,7 @@ def _put(
 
 
 def _corners(box: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(round(float(min(max(value, -32000.0), 32000.0)))) for value in box)
+    return tuple(round(min(max(value, -32000.0), 32000.0)) for value in box.tolist())
 
 
 def _box(

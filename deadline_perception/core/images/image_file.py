@@ -33,12 +33,11 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
     """
     try:
         content = read_bytes(file, _MOST_BYTES)
-    except (OSError, FileRefused) as error:
-        raise _unreadable(file, error) from error
-    try:
         return decoded(content, cv2.IMREAD_COLOR | (not upright) * cv2.IMREAD_IGNORE_ORIENTATION)
     except CodedImageError as error:
         raise ValueError(f'{file} {error}') from error
+    except (OSError, FileRefused) as error:
+        raise _unreadable(file, error) from error
 
 
 def image_size(file: Path, *, upright: bool = False) -> tuple[int, int]:
