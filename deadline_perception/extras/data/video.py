@@ -205,7 +205,7 @@ def _later_ones(times_ms: list[float]) -> list[int]:
 
 
 def opencv_path(file: Path) -> str:
-    """How OpenCV is told of a video: absolute, since FFmpeg takes what stands before a colon for a protocol.
+    """The path of a video as OpenCV takes it: absolute, since FFmpeg takes what stands before a colon for a protocol.
 
     Raises:
         ValueError: it is no UTF-8, at which OpenCV would end the process.

@@ -136,7 +136,7 @@ class WholeDetector(Network):
         return WholeRun(self, image_bgr, path)
 
     def found(self, given: object, image_size: tuple[int, int]) -> Detections:
-        """The objects of known classes, most certain first, clipped to the image; those with no area there are left out.
+        """The objects of known classes, most certain first, clipped to the image; those with no area there are dropped.
 
         Raises:
             ModelError: as `decode`; or a label, score or box is none.

@@ -79,7 +79,10 @@ def test_what_is_stated_narrows_the_readings():
 @pytest.mark.parametrize(
     ('outputs', 'said'),
     [
-        ([((1, 84, 8400),)], r'output0 \[1, 84, 8400\]: with 5 classes expected .* 79 or 80'),
+        (
+            [((1, 84, 8400),)],
+            r'output0 \[1, 84, 8400\]: with 5 classes expected .* are of 80 classes',
+        ),
         ([((1, 1000),)], r'output0 \[1, 1000\], as of a classifier: expected a detector'),
         ([((1, 21, 640, 640),)], 'as of a segmenter, with a value for each pixel'),
         ([((1, 17, 3),)], 'no known head of a detector. Known are distribution, class_scores,'),
