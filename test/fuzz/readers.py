@@ -136,7 +136,8 @@ def _read_exported(file: Path) -> None:
     exported = read_exported(file)
     size = tuple(side or 64 for side in exported.size)
     if max(size) <= 512:
-        recognise(with_size(exported, size, file), None, size, '')
+        count = len(exported.stated.class_names) or None
+        recognise(with_size(exported, size, file), count, size, '')
 
 
 def _read_quality(file: Path) -> None:

@@ -72,7 +72,7 @@ def read_facts(
     if size is not None:
         given = with_size(exported, size, file)
         known, names = stated or exported.stated.outputs, exported.stated.class_names
-        heads = in_file(file, lambda: _heads(given, size, known, classes))
+        heads = in_file(file, lambda: _heads(given, size, known, classes, len(names)))
         labels = {head.labels for head in heads if head.labels}
         usual = heads[0].usual
         if classes is None and names:
@@ -86,10 +86,18 @@ def read_facts(
     )
 
 
-def _heads(outputs, size: tuple[int, int], stated: str, classes: int | None) -> list[Head]:
-    """What outputs may be read as, the likeliest first; at least one."""
+def _heads(
+    outputs, size: tuple[int, int], stated: str, classes: int | None, named: int
+) -> list[Head]:
+    """What outputs may be read as, the likeliest first; at least one. Those of one or two classes need to be known by as
+    many names, if the file has some."""
     if classes is None:
-        return recognise(outputs, None, size, stated)
+        try:
+            return recognise(outputs, None, size, stated)
+        except ModelError:
+            if not named:
+                raise
+        classes = named
     names = tuple(map(str, range(classes)))
     return [head for head, _ in possible_readings(outputs, names, size, stated)]
 

@@ -219,3 +219,15 @@ def test_a_list_that_is_one_class_short_is_refused(tmp_path):
         load_exported(file, classes=list(COCO_NAMES[:79]))
     with pytest.raises(ValueError, match='classes is 80, expected'):
         load_exported(file, classes=80)
+
+
+@pytest.mark.parametrize('names', [('a',), ('a', 'b')])
+def test_a_file_of_one_or_two_classes_needs_no_other_names_than_its_own(tmp_path, names):
+    """Five and six values may also be a box with its score, and with its class."""
+    output = np.zeros((1, 4 + len(names), 126))
+    output[0, :4, 3], output[0, -1, 3] = (40, 30, 20, 10), 0.9
+    facts = {'names': str(dict(enumerate(names)))}
+    network = load_exported(exported(tmp_path / 'a.xml', {'output0': output}, facts=facts))
+    assert network.class_names == names
+    found = network.detect(np.zeros((64, 96, 3), np.uint8))
+    assert [names[label] for label in found.labels] == [names[-1]]
