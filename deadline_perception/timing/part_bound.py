@@ -18,40 +18,35 @@ LEAST_RATIO, MOST_RATIO = (
     8.0,
 )  # of a frame's part to what was expected; one beyond says no more than these
 _KEPT = 0.995  # weight of what was seen before a frame: it halves every 140 frames
-_LEAST_VARIANCE = 0.002  # of progress, as of frames whose deviation is 4.5 %; of less than that nothing is concluded
+_LEAST_VARIANCE = (
+    0.002  # of x, as of frames whose deviation is 4.5 %; of less than that nothing is concluded
+)
 
 
 class FadingSlope:
     """Slope of the line through pairs of numbers, of which newer ones count more, in [0, 1].
 
     Args:
-        kept: weight of what was seen before a pair.
-        least_variance: of x; of less than that nothing is concluded.
-        prior: slope where nothing is.
+        prior: slope while x hardly varies.
 
     Attributes:
         slope, mean: of the line, and of x.
     """
 
-    def __init__(self, kept: float, least_variance: float, prior: float) -> None:
-        self._kept, self._least_variance, self._prior = kept, least_variance, prior
-        self._count = self._x = self._y = self._square = self._product = 0.0
-        self.slope, self.mean = prior, 0.0
+    def __init__(self, prior: float) -> None:
+        self._sums = [0.0] * 5
+        self._prior = self.slope = prior
+        self.mean = 0.0
 
     def observe(self, x: float, y: float) -> None:
         """Takes in a pair."""
-        kept = self._kept
-        self._count = kept * self._count + 1.0
-        self._x = kept * self._x + x
-        self._y = kept * self._y + y
-        self._square = kept * self._square + x * x
-        self._product = kept * self._product + x * y
-        self.mean = self._x / self._count
-        variance = self._square / self._count - self.mean * self.mean
-        covariance = self._product / self._count - self.mean * self._y / self._count
-        least = self._least_variance
-        slope = (covariance + least * self._prior) / (variance + least)
-        self.slope = min(max(slope, 0.0), 1.0)
+        seen = 1.0, x, y, x * x, x * y
+        self._sums = [_KEPT * before + new for before, new in zip(self._sums, seen)]
+        count, *sums = self._sums
+        self.mean, y, square, product = (one / count for one in sums)
+        variance = square - self.mean * self.mean + _LEAST_VARIANCE
+        covariance = product - self.mean * y + _LEAST_VARIANCE * self._prior
+        self.slope = min(max(covariance / variance, 0.0), 1.0)
 
 
 class PartBound:
@@ -211,7 +206,7 @@ class RemainingBound:
         self.bound = whole.of_rest()
         self._by_progress = by_progress
         # What is left has a factor of 1 until something was seen.
-        self.line = FadingSlope(_KEPT, _LEAST_VARIANCE, 0.0)
+        self.line = FadingSlope(0.0)
 
     def observe(self, progress: float, expected_ms: float, took_ms: float, **outcome: bool) -> None:
         """Learns from a rest that ended; see `PartBound.observe`.

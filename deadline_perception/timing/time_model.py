@@ -49,9 +49,6 @@ from deadline_perception.timing.recent_times import LEAST_RATIOS, RecentTimes
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
 _LEAST_P90_SHARE = 0.2  # of a bound
-# Of the slowdown's trust: weight of what was seen before a frame, and the variance of the logarithm of the slowdown from
-# which on it is read; idle machines show less, and the first load is believed.
-_TRUST_KEPT, _LEAST_LOAD = 0.99, 0.005
 # Of what publishing takes, on top of it where a network runs beside: both threads want the interpreter. Not learnt: such
 # answers are few, and one that stalled would take the time of the next thousands of frames.
 _LEAD_SHARE = 0.5
@@ -374,7 +371,7 @@ class TimeModel:
         ]
         self._worst = wcet
         self._bounds = CALIBRATED if wcet is None else parts.bounds
-        self._trust = FadingSlope(_TRUST_KEPT, _LEAST_LOAD, 1.0)
+        self._trust = FadingSlope(1.0)  # the first load is believed
 
     def begin(
         self,
