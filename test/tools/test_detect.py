@@ -114,6 +114,7 @@ def test_a_video_becomes_a_video(tmp_path, capsys):
     ('words', 'message'),
     [
         (('nowhere.jpg',), "source 'nowhere.jpg' does not exist"),
+        (('broken.jpg', '--model', 'nowhere'), 'broken.jpg cannot be decoded, expected a JPEG'),
         (('97',), r'webcam 97 \(/dev/video97\) cannot be opened'),
         (('x.jpg', '--budget', '0'), '--budget is 0 ms, expected more than 0'),
         (('x.jpg', '--min-score', '2'), '--min-score is 2.0, expected 0 to 1'),
@@ -122,6 +123,7 @@ def test_a_video_becomes_a_video(tmp_path, capsys):
 )
 def test_arguments_are_looked_at_before_a_network_is_loaded(words, message, capfd, tmp_path):
     (tmp_path / 'x.txt').write_text('')
+    (tmp_path / 'broken.jpg').write_text('no picture')
     assert main(['detect', *words]) == 1
     import re
 

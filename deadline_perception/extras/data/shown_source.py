@@ -77,7 +77,8 @@ def open_shown(text: str, split: str | None = None) -> ShownSource:
 
     Raises:
         FileNotFoundError: nothing has that name.
-        ValueError: it is of no known kind, its reader refuses it, or there is no such camera.
+        ValueError: it is of no known kind, its reader refuses it, its first image cannot be read, or there is no such
+            camera.
     """
     if text.isdecimal() and len(text) <= _MOST_CAMERA_DIGITS and not Path(text).exists():
         capture = _open_camera(int(text))
@@ -86,6 +87,7 @@ def open_shown(text: str, split: str | None = None) -> ShownSource:
         return ShownSource(f'camera{text}', None, rate_hz, camera=int(text))
     sequence = open_source(text, split=split)
     frames = sequence.frames
+    frames[0].load_bgr()  # one that cannot be read is refused before a network is prepared for it
     seconds = (frames[-1].stamp_ns - frames[0].stamp_ns) / 1e9
     rate_hz = (len(frames) - 1) / seconds if seconds else 10.0
     return ShownSource(sequence.name, len(frames), rate_hz, sequence)
