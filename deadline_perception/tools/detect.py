@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
     view = open_view() if args.show else None
     in_time = 0
+    unreadable: list[str] = []
     with open_detector(args) as detector:
         found = FoundObjects(detector.class_names)
         with (
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
                 'detecting', source.count, 'count', 'passed', shown=source.count != 1
             ) as update,
         ):
-            for image in source.images():
+            for image in source.images(unreadable.append):
                 answer = detector.detect(image.image_bgr, args.budget, stamp_ns=image.stamp_ns)
                 in_time += answer.in_time
                 time_s = image.stamp_ns / 1e9 if image.stamp_ns else found.images / source.rate_hz
@@ -108,7 +109,9 @@ def run(args: argparse.Namespace) -> int:
     )
     if view is not None:
         view.close()
-    return 0
+    if unreadable:
+        say(f'{len(unreadable)} of {source.count} images left out: {unreadable[0]}')
+    return int(bool(unreadable))
 
 
 def too_little_time(budget_ms: float, load: float, cores: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,8 +58,11 @@ class ShownSource:
             file_of(frame.load_bgr) is None for frame in self.sequence.frames[:1]
         )
 
-    def images(self) -> Iterator[ShownImage]:
+    def images(self, unreadable: Callable[[str], object] | None = None) -> Iterator[ShownImage]:
         """The images, each as soon as it is asked for.
+
+        Args:
+            unreadable: told why, of each single image that cannot be read and is left out; None: none is left out.
 
         Raises:
             ValueError: the camera gives none, or an image cannot be read.
@@ -69,7 +72,14 @@ class ShownSource:
             return
         for frame in self.sequence.frames:
             stamp_ns = frame.stamp_ns + 1 if self.is_video else 0
-            yield ShownImage(frame.name, stamp_ns, frame.load_bgr(), file_of(frame.load_bgr))
+            try:
+                image_bgr = frame.load_bgr()
+            except ValueError as error:
+                if unreadable is None or self.is_video:
+                    raise
+                unreadable(str(error))
+                continue
+            yield ShownImage(frame.name, stamp_ns, image_bgr, file_of(frame.load_bgr))
 
 
 def open_shown(text: str, split: str | None = None) -> ShownSource:
@@ -77,7 +87,7 @@ def open_shown(text: str, split: str | None = None) -> ShownSource:
 
     Raises:
         FileNotFoundError: nothing has that name.
-        ValueError: it is of no known kind, its reader refuses it, its first image cannot be read, or there is no such
+        ValueError: it is of no known kind, its reader refuses it, its one image cannot be read, or there is no such
             camera.
     """
     if text.isdecimal() and len(text) <= _MOST_CAMERA_DIGITS and not Path(text).exists():
@@ -87,7 +97,8 @@ def open_shown(text: str, split: str | None = None) -> ShownSource:
         return ShownSource(f'camera{text}', None, rate_hz, camera=int(text))
     sequence = open_source(text, split=split)
     frames = sequence.frames
-    frames[0].load_bgr()  # one that cannot be read is refused before a network is prepared for it
+    if len(frames) == 1:
+        frames[0].load_bgr()  # refused before a network is prepared for it
     seconds = (frames[-1].stamp_ns - frames[0].stamp_ns) / 1e9
     rate_hz = (len(frames) - 1) / seconds if seconds else 10.0
     return ShownSource(sequence.name, len(frames), rate_hz, sequence)
