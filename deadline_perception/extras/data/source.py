@@ -86,7 +86,7 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     if path.is_file():
         raise ValueError(f'source {text!r} ends with {path.suffix!r}, {known_sources()}')
     looked_for = ', '.join(reader.looked_for for reader in READERS if reader.looked_for)
-    raise ValueError(f'folder {text!r} holds none of {looked_for}; {known_sources()}')
+    raise ValueError(f'folder {text!r} holds none of {looked_for}')
 
 
 def drive_options(text: str) -> dict[str, float | int]:

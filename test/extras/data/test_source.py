@@ -88,7 +88,8 @@ def test_names_what_was_looked_for(tmp_path):
     with pytest.raises(FileNotFoundError, match="'~nobody-here/data' does not exist"):
         open_source('~nobody-here/data')
     with pytest.raises(
-        ValueError, match='holds none of metadata.yaml, leftImg8bit_seq.*images/track.*val.json'
+        ValueError,
+        match='holds none of metadata.yaml, leftImg8bit_seq.*images/track.*val.json.*, images$',
     ):
         open_source(str(tmp_path))
     (tmp_path / 'a.docx').write_text('')
