@@ -6,6 +6,7 @@ import argparse
 import errno
 import importlib
 import io
+import re
 import signal
 import sys
 import warnings
@@ -201,11 +202,24 @@ def _words(error: Exception) -> str:
             f'read, or written to'
         )
     if isinstance(error, ModuleNotFoundError):
-        return f'{error.name} is not installed: pip install "deadline_perception[all]"'
+        extra = extra_with(error.name or '')
+        return f'{error.name} is not installed: pip install "deadline_perception[{extra}]"'
     if isinstance(error, MemoryError):
         needed = f' ({error})' if str(error) else ''
         return f'there is not enough memory{needed}; end other programs, and run the command again'
     return str(error)
+
+
+def extra_with(module: str) -> str:
+    """The first extra of the package that installs a module; `all`, 5 GB, where none is known to."""
+    from importlib import metadata
+
+    wanted = re.compile(rf'{re.escape(module.partition(".")[0])}\b.*extra == .(\w+)', re.IGNORECASE)
+    try:
+        found = map(wanted.match, metadata.requires('deadline_perception') or [])
+    except metadata.PackageNotFoundError:
+        return 'all'
+    return next((match[1] for match in found if match), 'all')
 
 
 if __name__ == '__main__':

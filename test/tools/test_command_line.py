@@ -190,3 +190,23 @@ def test_a_name_that_the_terminal_cannot_show_ends_no_command(tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, b'\\u732b\n')
+
+
+@pytest.mark.parametrize(
+    ('module', 'extra'),
+    [('rosbags.highlevel', 'bags'), ('jinja2', 'report'), ('torch', 'torch'), ('tomli', 'all')],
+)
+def test_a_missing_package_is_named_with_the_smallest_extra_that_has_it(
+    command, capsys, monkeypatch, module, extra
+):
+    needed = [
+        'numpy<3,>=1.26',
+        'torch<3,>=2.4; extra == "torch"',
+        'torch<3,>=2.4; extra == "train"',
+        'Jinja2<4,>=3.1; extra == "report"',
+        'rosbags<0.12,>=0.11.9; extra == "bags"',
+    ]
+    monkeypatch.setattr('importlib.metadata.requires', lambda _: needed)
+    command(raiser(ModuleNotFoundError(f'No module named {module!r}', name=module)))
+    assert command_line.main(['bag']) == 1
+    assert f'pip install "deadline_perception[{extra}]"' in capsys.readouterr().err
