@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     if view is not None:
         view.close()
     if unreadable:
-        say(f'{len(unreadable)} of {source.count} images left out: {unreadable[0]}')
+        say(f'{len(unreadable)} of {source.count} images skipped: {unreadable[0]}')
     return int(bool(unreadable))
 
 

@@ -96,12 +96,12 @@ def test_what_was_found_in_a_folder_can_be_read_as_a_data_set(tmp_path, capsys):
     assert 'found on 3 images: nothing' in capsys.readouterr().out
 
 
-def test_an_image_that_cannot_be_read_is_left_out_and_told(tmp_path, capsys):
+def test_an_image_that_cannot_be_read_is_skipped_and_named(tmp_path, capsys):
     photographs(tmp_path / 'photos', 3)
     (tmp_path / 'photos' / '1.png').write_bytes(b'')
     assert detect(tmp_path / 'photos') == 1
     told = capsys.readouterr()
-    assert '1 of 3 images left out: ' in told.out + told.err and '1.png' in told.out + told.err
+    assert '1 of 3 images skipped: ' in told.out + told.err and '1.png' in told.out + told.err
     kept = json.loads(Path('out/detect/detections.json').read_text())['images']
     assert [Path(image['file_name']).stem for image in kept] == ['0', '2']
 

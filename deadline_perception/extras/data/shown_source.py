@@ -62,7 +62,7 @@ class ShownSource:
         """The images, each as soon as it is asked for.
 
         Args:
-            unreadable: told why, of each single image that cannot be read and is left out; None: none is left out.
+            unreadable: called with the reason for each single image that cannot be read, which is skipped; None: none is.
 
         Raises:
             ValueError: the camera gives none, or an image cannot be read.
