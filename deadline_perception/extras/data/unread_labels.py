@@ -17,6 +17,7 @@ def unread_labels(folder: Path) -> str:
         folder / 'labels',
         folder.parent / 'labels',
         folder.parent / 'labels' / folder.name,
+        folder.parent.parent / 'labels' / folder.name,  # of images/val: labels/val
     )
     for form, pattern, is_form, remedy in _FORMS:
         for place in dict.fromkeys(places):

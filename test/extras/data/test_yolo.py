@@ -102,6 +102,14 @@ def test_labels_without_a_data_yaml_are_told_and_not_passed_over(root):
         open_source(str(root / 'valid/images'))
 
 
+def test_labels_of_a_folder_within_images_are_named_too(root):
+    for kind in ('images', 'labels'):
+        (root / kind).mkdir()
+        (root / 'valid' / kind).rename(root / kind / 'val')
+    with pytest.warns(UserWarning, match='form of YOLO lie in .*labels/val and are not read'):
+        open_source(str(root / 'images/val'))
+
+
 @pytest.mark.parametrize('count', [0, 10_001, 10**29])
 def test_a_number_of_classes_without_end_is_refused(root, count):
     (root / 'data.yaml').write_text(f'nc: {count}\nval: images\n')
