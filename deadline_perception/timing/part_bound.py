@@ -129,24 +129,17 @@ class PartBound:
         self.recent.observe(expected_ms, took_ms)
         self._renew()
 
-    def observe_aborted(
-        self,
-        expected_ms: float,
-        would_take_ms: float,
-        *,
-        is_late: bool = False,
-        in_time: bool = False,
-    ) -> None:
+    def observe_aborted(self, expected_ms: float, would_take_ms: float, **outcome: bool) -> None:
         """Learns from a frame that was aborted: whether it was late, and how long it would have taken where that is
         more than its bound; else the time says nothing, as it was aborted for want of it. In time is one whose image
-        was answered by what the network had found until then.
+        was answered by what the network had found until then; see `observe`.
 
         Raises:
             ValueError: the expected time is not a positive, finite number.
         """
         if would_take_ms > self.bound_ms(expected_ms):
-            self.observe(expected_ms, would_take_ms, is_late=is_late, in_time=in_time)
-        elif is_late:
+            self.observe(expected_ms, would_take_ms, **outcome)
+        elif outcome.get('is_late'):
             self.integral.observe(expected_ms, None)  # late, whatever its bound was
             self._renew()
 
@@ -221,11 +214,11 @@ class RemainingBound:
             self.line.observe(math.log(progress), math.log(ratio))
 
     def observe_aborted(
-        self, progress: float, expected_ms: float, would_take_ms: float, *, in_time: bool = False
+        self, progress: float, expected_ms: float, would_take_ms: float, **outcome: bool
     ) -> None:
         """Learns from a rest that was aborted, where it would have exceeded its bound; else that says nothing."""
         expected_ms *= self.progress_factor(progress)
-        self.bound.observe_aborted(expected_ms, would_take_ms, in_time=in_time)
+        self.bound.observe_aborted(expected_ms, would_take_ms, **outcome)
 
     def progress_factor(self, progress: float) -> float:
         """What the rest is multiplied with for how slow the frame has been."""

@@ -452,49 +452,31 @@ class TimeModel:
         overrun_ms = (
             0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
         )
-        if job.result is None:
-            self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms, is_late, in_time)
-        else:
-            took_ms = job.network_ms + skipped_ms + overrun_ms
-            self._trust.observe(
-                math.log(times.told_slowdown), math.log(took_ms * times.slowdown / expected_ms)
-            )
-            self.whole.observe(expected_ms, took_ms, is_late=is_late, in_time=in_time)
-            for decision, rest_ms, skipped_ms in _remainders(job):
-                self._remaining[decision.segment].observe(
-                    decision.progress,
-                    rest_ms + skipped_ms,
-                    job.network_ms - decision.spent_ms + skipped_ms + overrun_ms,
-                    in_time=in_time,
-                )
-            if publish_ms is not None:
-                self._deciding.observe(decision_ms)
-        self.promised_frames += promised
-        self.late_frames += is_late
-
-    def _observe_aborted(
-        self,
-        job: FinishedFrame,
-        expected_ms: float,
-        skipped_ms: float,
-        overrun_ms: float,
-        is_late: bool,
-        in_time: bool,
-    ) -> None:
-        """A frame is aborted because its deadline is near, and that alone says nothing about the times of its path.
-        What it had taken, with the forecast of its rest, does: without slow frames all would learn from fast ones
-        alone."""
-        would_take_ms = job.network_ms + job.times.expected_ms(job.path, job.segment)
-        if job.network_ms > 0 or is_late:
-            all_ms = would_take_ms + skipped_ms + overrun_ms
+        # A frame is aborted because its deadline is near, and that alone says nothing about the times of its path. What it
+        # had taken, with the forecast of its rest, does: without slow frames all would learn from fast ones alone.
+        has_ended = job.result is not None
+        took_ms = job.network_ms
+        if not has_ended:
+            took_ms += times.expected_ms(job.path, job.segment)
+        all_ms = took_ms + skipped_ms + overrun_ms
+        if has_ended:
+            self.whole.observe(expected_ms, all_ms, is_late=is_late, in_time=in_time)
+            ratio = all_ms * times.slowdown / expected_ms
+            self._trust.observe(math.log(times.told_slowdown), math.log(ratio))
+        elif job.network_ms > 0 or is_late:
             self.whole.observe_aborted(expected_ms, all_ms, is_late=is_late, in_time=in_time)
         for decision, rest_ms, skipped_ms in _remainders(job):
-            self._remaining[decision.segment].observe_aborted(
+            part = self._remaining[decision.segment]
+            (part.observe if has_ended else part.observe_aborted)(
                 decision.progress,
                 rest_ms + skipped_ms,
-                would_take_ms - decision.spent_ms + skipped_ms + overrun_ms,
+                took_ms - decision.spent_ms + skipped_ms + overrun_ms,
                 in_time=in_time,
             )
+        if has_ended and publish_ms is not None:
+            self._deciding.observe(decision_ms)
+        self.promised_frames += promised
+        self.late_frames += is_late
 
 
 def _remainders(job: FinishedFrame) -> list[tuple[Any, float, float]]:

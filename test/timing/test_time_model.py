@@ -293,6 +293,29 @@ def test_a_promised_frame_that_was_aborted_after_an_answer_in_time_counts_half(l
     assert (counted, learnt.model.late_frames) == ((0, 1), 0)
 
 
+def test_a_load_that_frames_went_with_is_believed_and_the_first_one_as_well(learnt):
+    assert learnt.model.begin(2.0).slowdown == 2.0
+    for slowdown in (1.0, 1.0, 2.0) * 40:
+        learnt.take(ran(10.0 * slowdown, slowdown=slowdown))
+    assert learnt.model.begin(2.0).slowdown == pytest.approx(2.0, rel=0.02)
+    assert learnt.model.begin(1.0).slowdown == pytest.approx(1.0, rel=0.02)
+
+
+def test_a_slowdown_that_frames_do_not_go_with_is_drawn_to_its_mean(learnt):
+    for number, slowdown in enumerate((1.0, 1.0, 2.0) * 40):
+        learnt.take(ran(20.0 if number % 3 == 0 else 10.0, slowdown=slowdown))
+    mean = 2.0 ** (1.0 / 3.0)
+    for slowdown in (1.0, 2.0):
+        assert learnt.model.begin(slowdown).slowdown == pytest.approx(mean, rel=0.05)
+
+
+def test_an_analytical_worst_case_is_multiplied_with_the_slowdown_as_it_was_told():
+    learnt = Learnt(wcet=FORECAST, parts=TimeParts(bounds=WCET))
+    for number, slowdown in enumerate((1.0, 1.0, 2.0) * 40):
+        learnt.take(ran(20.0 if number % 3 == 0 else 10.0, slowdown=slowdown))
+    assert learnt.model.begin(2.0).slowdown == 2.0
+
+
 def test_late_frames_of_a_policy_that_keeps_no_bounds_concern_none(learnt):
     job = ran(9.0, plan=Choice(PATH, 10.0, 10.0, True, 0.5))
     job.times = learnt.model.begin(1.0, keeps_bounds=False)
