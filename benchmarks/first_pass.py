@@ -3,8 +3,8 @@
     python benchmarks/first_pass.py [--data ../shared/data] [--fit]
 
 Ten kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
-by `street` at three, in 8 bit where their segments are prepared for one thread; what each found is kept below
-out/first_pass, so that a run that was stopped goes on. Then each first look is merged with each of `street`.
+by `street` at three, as segments that are prepared for one thread have them. Then each first look is merged with each
+of `street`. The file says which form each segment that ran had: boxes of another run are never taken.
 
 With `--fit` two things are found anew, on other images of the kinds that training may see: the calibration of
 YOLOX-Nano's scores, a logistic curve per class that goes into its weights file, and the coefficients of `LookFusion`, by
@@ -22,16 +22,16 @@ Writes results/first_pass.json.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import re
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from parts.harness import ROOT, Run, option, run_script, show
+from parts.harness import Run, option, run_script, show
 from parts.look_images import KINDS, NEGATIVES, VIDEO, Images, frame_size
 from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
@@ -97,7 +97,6 @@ PerClass = dict[str, dict[str, float]]  # by kind and class
 def main(run: Run) -> None:
     use_threads(1)
     limit = 4 if run.quick else None
-    folder = ROOT / 'out/first_pass' / ('quick' if run.quick else '')
     networks = {name: load_network(name, 'cpu')[0] for name in (FINE, FIRST)}
     calibration, fusion = of_classes(networks[FIRST]), fusion_in_use()
     networks[FIRST].score_calibration = None
@@ -106,7 +105,7 @@ def main(run: Run) -> None:
         for kind, of in KINDS.items()
         if of.fitted
     ]
-    seen = [look_at(networks, images, folder / 'fit') for images in fitted]
+    seen = [look_at(networks, images) for images in fitted]
     if run.args.fit:
         calibration = calibrated_on(fitted, seen)
         fusion = fit_fusion(fitted, [with_scores(found, calibration) for found in seen])
@@ -119,7 +118,7 @@ def main(run: Run) -> None:
     near: dict[str, list[bool]] = {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)
-        seen = with_scores(look_at(networks, images, folder), calibration)
+        seen = with_scores(look_at(networks, images), calibration)
         answers = with_pairs(images, seen, fusion)
         scores[kind] = scores_of(images, answers)
         counts[kind] = len(images.frames)
@@ -139,7 +138,7 @@ def main(run: Run) -> None:
     show_what_is_wrong(near_shares, len(near[LONGEST]), errors, losses, certain)
     run.write(
         threads=1,
-        engines={name: network.engine.identity for name, network in networks.items()},
+        engines={name: engine_of(name, network) for name, network in networks.items()},
         images=counts,
         together=round(share, 3),
         found=scores,
@@ -174,21 +173,30 @@ def show_what_is_wrong(
     )
 
 
-def look_at(networks: Mapping[str, Network], images: Images, folder: Path) -> Found:
-    """What every look finds in every image, with labels that index `CLASSES`; of earlier runs where it is kept."""
-    seen = {}
-    names = '\n'.join(frame.name for frame in images.frames)
-    which = f'{images.kind}-{hashlib.sha256(names.encode()).hexdigest()[:8]}'
-    for look, (name, path) in LOOKS.items():
-        network = networks[name]
-        place = f'{which}-{look.replace(" ", "-")}-{network.weights_hash}.npz'
-        if not (folder / place).is_file():
-            found = [
-                network.start(frame.load_bgr(), network.path_space.parse(path)).finish()
-                for frame in images.frames
-            ]
-            keep_detections(folder / place, [merged_classes(one, network) for one in found])
-        seen[look] = kept_detections(folder / place)
+def engine_of(name: str, network: Network) -> dict[str, str | int]:
+    """What computed the looks of a network, and how many of their segments had which form."""
+    space = network.path_space
+    keys = {
+        key
+        for owner, path in LOOKS.values()
+        if owner == name
+        for key in space.keys(space.parse(path))
+    }
+    forms = Counter(network.engine.forms.get(key, 'eager') for key in keys)
+    return {'name': network.engine.identity, **forms}
+
+
+def look_at(networks: Mapping[str, Network], images: Images) -> Found:
+    """What every look finds in every image, with labels that index `CLASSES`."""
+    paths = {
+        look: (networks[name], networks[name].path_space.parse(path))
+        for look, (name, path) in LOOKS.items()
+    }
+    seen: dict[str, list[Detections]] = {look: [] for look in LOOKS}
+    for frame in images.frames:
+        pixels = frame.load_bgr()
+        for look, (network, path) in paths.items():
+            seen[look].append(merged_classes(network.start(pixels, path).finish(), network))
     return seen
 
 
@@ -196,24 +204,6 @@ def merged_classes(found: Detections, network: Network) -> Detections:
     """With labels that index `CLASSES`, where a motorbike is a bike."""
     labels = [CLASSES.index(NAMES.get(name, name)) for name in network.class_names]
     return Detections(found.boxes_xyxy_px, found.scores, np.array(labels)[found.labels])
-
-
-def keep_detections(file: Path, found: Sequence[Detections]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    parts = {
-        name: np.concatenate([getattr(one, name) for one in found])
-        for name in ('boxes_xyxy_px', 'scores', 'labels')
-    }
-    whole = file.with_suffix('.part.npz')
-    np.savez(whole, counts=[len(one) for one in found], **parts)
-    whole.replace(file)
-
-
-def kept_detections(file: Path) -> list[Detections]:
-    with np.load(file) as kept:
-        ends = np.cumsum(kept['counts'])[:-1]
-        parts = [np.split(kept[name], ends) for name in ('boxes_xyxy_px', 'scores', 'labels')]
-    return [Detections(*of_image) for of_image in zip(*parts)]
 
 
 def with_scores(seen: Found, calibration: ScoreCalibration) -> Found:

@@ -14,6 +14,8 @@ from deadline_perception.networks.multi_path.score_calibration import ScoreCalib
 from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox
 
+STREET_PATHS = [f'{scale}s00000-w1.00-p100-h2' for scale in ('r0.36-', 'r0.53-', '')]
+
 
 @pytest.fixture
 def first_pass(load_benchmark):
@@ -95,31 +97,40 @@ def test_few_objects_leave_scores_nearer_to_what_they_were_than_many(first_pass)
     assert 0.0 > offsets[0] > offsets[1] > offsets[2]
 
 
-def test_detections_are_kept_for_the_images_that_they_are_of(first_pass, tmp_path):
+def test_an_image_is_looked_at_in_every_run_and_the_file_says_by_what(first_pass):
     frames = [Frame(name, 0, lambda: np.zeros((10, 10, 3), np.uint8)) for name in 'ab']
-    known = GroundTruth(np.zeros((0, 4), np.float32), np.zeros(0, int), np.zeros(0, bool))
-    network = _Blind()
-    networks = {first_pass.FINE: network, first_pass.FIRST: network}
-    for chosen, started in ((frames[:1], 6), (frames[:1], 6), (frames[1:], 12)):
-        images = first_pass.Images('coco', chosen, [known])
-        seen = first_pass.look_at(networks, images, tmp_path)
-        assert [len(found) for found in seen.values()] == [1] * 6
-        assert network.started == started
+    networks = {name: _Blind(name) for name in (first_pass.FINE, first_pass.FIRST)}
+    images = first_pass.Images('coco', frames, [])
+    for run in (1, 2):
+        seen = first_pass.look_at(networks, images)
+        assert [len(found) for found in seen.values()] == [2] * 6
+        assert [network.started for network in networks.values()] == [6 * run] * 2
+    engines = [first_pass.engine_of(name, network) for name, network in networks.items()]
+    assert engines == [
+        {'name': 'street', '8 bit': 3, 'eager': 1},
+        {'name': 'street-first', 'eager': 4},
+    ]
 
 
 class _Blind:
-    """A network that finds nothing, and counts the images that it was given."""
+    """A network that finds nothing, counts the images that it was given, and is its own engine, with segments of three
+    paths of `street` in 8 bit."""
 
-    weights_hash = '0'
     class_names = ()
     started = 0
 
-    @property
-    def path_space(self):
-        return self
+    def __init__(self, name):
+        self.identity = name
+        self.forms = (
+            {f'{name}@{path}': '8 bit' for path in STREET_PATHS} if name == 'street' else {}
+        )
+        self.path_space = self.engine = self
 
     def parse(self, text):
         return text
+
+    def keys(self, path):
+        return [f'{self.identity}@{path}', 'post']
 
     def start(self, image, path):
         self.started += 1

@@ -46,10 +46,7 @@ OUR_PATHS = (
 )
 PUBLIC_PATHS = ('r0.50', 'r0.65', 'r1.00')
 LOOKS = tuple((OURS, path) for path in OUR_PATHS) + tuple((PUBLIC, path) for path in PUBLIC_PATHS)
-KINDS = SOURCES | {
-    'coco': ('coco_small/val.json', ('vehicle', 'person', 'bike')),
-    'drive': ('kitti_0095/sequence.json', ('vehicle', 'person', 'bike')),
-}
+KINDS = SOURCES | {'drive': ('kitti_0095/sequence.json', ('vehicle', 'person', 'bike'))}
 LEAST_SCORE, MOST_OBJECTS = 0.01, 100  # of a look, that are kept
 _EVERY_S = 20.0  # progress is told
 
