@@ -15,7 +15,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Sequence as Many
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -180,12 +180,7 @@ def of_classes(
         found.labels
     ]
     kept = labels >= 0
-    return replace(
-        found,
-        boxes_xyxy_px=found.boxes_xyxy_px[kept],
-        scores=found.scores[kept],
-        labels=labels[kept],
-    )
+    return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])
 
 
 def _sequence(file: Path) -> Sequence:
