@@ -18,9 +18,8 @@ LEAST_RATIO, MOST_RATIO = (
     8.0,
 )  # of a frame's part to what was expected; one beyond says no more than these
 _KEPT = 0.995  # weight of what was seen before a frame: it halves every 140 frames
-_LEAST_VARIANCE = (
-    0.002  # of x, as of frames whose deviation is 4.5 %; of less than that nothing is concluded
-)
+# Of x, as of frames whose deviation is 4.5 %; of less than that nothing is concluded.
+_LEAST_VARIANCE = 0.002
 
 
 class FadingSlope:
