@@ -12,7 +12,7 @@ which what both found is joined, which go into the passes file of `street`. They
 `street` at three scales; images of each kind weigh as much as those of another, dashcams three times and images without
 road users six times that: at the weight of one kind they had 1.6 to 2.6 times as many false boxes at the same recall.
 Coefficients are drawn towards scores as they are, the more the fewer objects of a class the images show.
-On the same images it says what both looks find beyond the better of them (`TOGETHER` of `decision/pass_quality.py`).
+On the same images it says what both looks find beyond what `decision/pass_quality.py` says of the better of them.
 
 Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
 `street_accuracy.py` counts them. Of the same answers: what share of the persons higher than half of their image each
@@ -40,7 +40,7 @@ from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.records import Frame, GroundTruth
-from deadline_perception.decision.pass_quality import TOGETHER, PassQuality
+from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
@@ -74,7 +74,7 @@ LOOKS = {
     'street-first 416x256': (FIRST, 'r0.65'),
     'street-first 640x384': (FIRST, 'r1.00'),
 }
-FIRST_LOOKS = ('street-first 416x256', 'street-first 640x384')
+FIRST_LOOKS = ('street-first 320x192', 'street-first 416x256', 'street-first 640x384')
 FINE_LOOKS = {
     'street 448x256': 1.0,
     'street 672x384': 1.0,
@@ -113,7 +113,7 @@ def main(run: Run) -> None:
             keep_calibration(calibration)
             keep_fusion(fusion)
     share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
-    print(f'two networks find together {share:.2f} of what chance would give (in use: {TOGETHER})')
+    print(f'two networks find {share:.2f} of what chance would give beyond the better of them')
     scores, counts, errors, certain = {}, {}, {}, {}
     near: dict[str, list[bool]] = {}
     for kind, of in KINDS.items():
@@ -362,7 +362,7 @@ def fit_fusion(fitted: Sequence[Images], seen: Sequence[Found]) -> LookFusion:
 
 
 def together(fitted: Sequence[Images], seen: Sequence[Found], fusion: LookFusion) -> float:
-    """Share `TOGETHER` of `PassQuality` by which its table is nearest to what a first look adds, in the mean of kinds."""
+    """Share of what both being chance would give that both looks find beyond the better of them, in the mean of kinds."""
     passes = with_passes(
         load_network(FINE, 'cpu')[0],
         find_weights(FINE),

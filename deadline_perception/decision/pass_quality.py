@@ -1,4 +1,8 @@
-"""How good a sequence of passes is: what its passes were measured to be, joined as their boxes are."""
+"""How good a sequence of passes is: of every class and size of object what the better of its looks was measured to be.
+
+What both looks find beyond the better of them is nothing in the mean of seven kinds of images (`together` of
+benchmarks/results/first_pass.json).
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,6 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.policy import Quality
 from deadline_perception.decision.scene import SIZE_NAMES, Scene, SizeQuality
 from deadline_perception.networks.passes import PassesNetwork
-
-# What two networks find together beyond the better of them, as a share of what both being chance would give: of images
-# of seven kinds, most of which are in no table of qualities (`together` of benchmarks/results/first_pass.json).
-TOGETHER = 0.22
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +63,7 @@ class PassQuality:
             [part[0] for part in parts], self._coarse, self._network.coarse.class_names
         )
         fine = self._looks([part[1] for part in parts], self._fine, self._network.fine.class_names)
-        # Each object keeps the look that sees it better; what one network misses another may find.
-        better, worse = np.maximum(coarse, fine), np.minimum(coarse, fine)
-        together = 0.0 if self._network.is_one_network else TOGETHER
-        return (better + together * worse * (1.0 - better)).reshape(len(paths), -1)
+        return np.maximum(coarse, fine).reshape(len(paths), -1)
 
     def pooled_by_size(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """The same in the mean of all classes: float64 `[paths, bins]`."""
