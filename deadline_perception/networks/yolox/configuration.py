@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import SCALE, Operator, PathSpace, Segment
@@ -26,6 +26,7 @@ class YoloxConfig(Shape):
         scales: fractions of `input_size` to choose from, descending from 1, two decimals at most.
         sources: for each class of the answer, the classes of the weights that it stands for, at least one. The
             weights hold these alone, in this order.
+        activation: of all convolutions, `silu` or `hard_swish`, which takes two thirds of the time on a processor.
 
     Raises:
         ValueError: a value lies outside its range.
@@ -34,6 +35,7 @@ class YoloxConfig(Shape):
     input_size: tuple[int, int]
     scales: tuple[Number, ...]
     sources: tuple[tuple[str, ...], ...]
+    activation: Literal['silu', 'hard_swish'] = 'silu'
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -53,6 +55,7 @@ class YoloxConfig(Shape):
             'input_size': self.input_size,
             'scales': self.scales,
             'sources': [len(of_class) for of_class in self.sources],
+            **({} if self.activation == 'silu' else {'activation': self.activation}),
         }
 
     @cached_property

@@ -9,10 +9,8 @@ from torch import Tensor
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.networks.yolox.configuration import YoloxConfig
-from deadline_perception.networks.yolox.layers import Backbone, Head, Neck
-from deadline_perception.networks.yolox.outline import (
-    YoloxOutline,
-)
+from deadline_perception.networks.yolox.layers import ACTIVATIONS, Backbone, Head, Neck, Unit
+from deadline_perception.networks.yolox.outline import YoloxOutline
 
 _READS = {'backbone': 'pre', 'neck': 'backbone', 'head': 'neck'}
 
@@ -32,6 +30,9 @@ class YoloxDetector(TorchModule, YoloxOutline):
         super().__init__(config.name, class_names)
         self.declare(config, tuple(class_names))
         self.backbone, self.neck, self.head = Backbone(), Neck(), Head(sum(self.sources))
+        for module in self.modules():
+            if isinstance(module, Unit):
+                module[1] = ACTIVATIONS[config.activation]()
 
     def compute(
         self,

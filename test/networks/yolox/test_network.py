@@ -137,3 +137,26 @@ def test_files_of_other_networks_are_refused(network, tmp_path):
     write_weights(network, file, facts)
     with pytest.raises(CheckpointError, match='score calibration'):
         load_yolox(file)
+
+
+def test_the_stem_is_a_convolution_of_four_pixels_as_channels(network):
+    pixels = torch.rand(1, 3, 64, 96) * 255.0
+    corners = [pixels[..., y::2, x::2] for x in (0, 1) for y in (0, 1)]
+    backbone = network.backbone
+    wanted = backbone.stages[1](backbone.stages[0](backbone.stem(torch.cat(corners, 1))))
+    torch.testing.assert_close(backbone(pixels)[0], wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_weights_say_their_activation(network, tmp_path):
+    torch.manual_seed(0)
+    other = build_yolox(replace(SMALL, activation='hard_swish'), NAMES)
+    assert other.network_hash != network.network_hash
+    file = tmp_path / 'other.safetensors'
+    save_yolox(other, file)
+    kept = load_yolox(file)
+    assert kept.config.activation == 'hard_swish'
+    assert not any(isinstance(one, torch.nn.SiLU) for one in kept.modules())
+    unknown = other.config.to_json().replace('hard_swish', 'swash')
+    write_weights(other, file, {'kind': 'yolox', 'config': unknown})
+    with pytest.raises(CheckpointError, match='activation'):
+        load_yolox(file)
