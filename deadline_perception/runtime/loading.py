@@ -217,9 +217,11 @@ def load_task(
         if unkept_first is not None:
             unkept_first()
     forecast = PathForecast(profile, runs.path_space)
-    quality, kept, notice = _decided_by(options, network, weights, passes, profile, forecast)
-    degraded += environment_faults(options.device, options.threads)
     prepared = prepared_paths(network)
+    at_hand = list(network.path_space) if prepared is None else prepared
+    at_hand = paths_of(at_hand, profile.measured_keys) or at_hand
+    quality, kept, notice = decided_by(options, network, weights, passes, forecast, at_hand)
+    degraded += environment_faults(options.device, options.threads)
     if kept is None and prepared is not None:
         degraded.append(
             f'{len(network.path_space) - len(prepared)} of {len(network.path_space)} paths run eagerly in '
@@ -324,25 +326,37 @@ def _load_networks(
     return network, weights, with_passes(network, weights, load)
 
 
-def _decided_by(
+def decided_by(
     options: NetworkOptions,
     network: Network,
     weights: Path,
     passes: Passes | None,
-    profile: LatencyProfile,
     forecast: PathForecast,
+    at_hand: Sequence[ExecutionPath],
 ) -> tuple[Quality, Sequence[ExecutionPath] | None, str]:
-    """Quality of the paths or of the sequences of passes, those that are kept ready, and what a person should know."""
-    of_network = SegmentForecast(
-        network.path_space, {key: forecast.costs_ms[key] for key in network.path_space.carriers()}
-    )
+    """Quality of the paths or of the sequences of passes, those that are kept ready, and what a person should know.
+
+    They are those that the network names, or the useful ones of those at hand, without passes where these are all; None
+    where the policy does not say which it needs.
+
+    Args:
+        options: name policy and table of qualities.
+        network: whose paths are looked at.
+        weights: its file.
+        passes: of it, if any.
+        forecast: of what runs, which are its passes where it has some.
+        at_hand: paths of the network that can be kept.
+    """
+    space = network.path_space
+    of_network = SegmentForecast(space, {key: forecast.costs_ms[key] for key in space.carriers()})
     quality = load_quality(network, of_network, weights, options.quality)
-    prepared = prepared_paths(network)
-    kept = _kept_paths(options, network, profile, prepared, of_network, quality)
-    if passes is None or kept is None:
-        return quality, kept, ''
+    if options.policy != 'frontier' or network.kept_paths:
+        return quality, network.kept_paths if options.policy == 'frontier' else None, ''
+    if passes is None:
+        is_whole = len(at_hand) == len(space)
+        return quality, useful_paths(space, of_network, quality) if is_whole else at_hand, ''
     of_passes = pass_quality(passes, quality, weights, options.quality, forecast)
-    return of_passes, *useful_sequences(passes[0], kept, of_passes, forecast)
+    return of_passes, *useful_sequences(passes[0], at_hand, of_passes, forecast)
 
 
 def _warm_up_once(
@@ -386,29 +400,6 @@ def _engine_keys(network: Network, paths: Sequence[ExecutionPath]) -> list[str]:
     if isinstance(network, FixedPathNetwork):
         return list(network.whole_keys.values())
     return [key for path in paths for key in network.path_space.keys(path)]
-
-
-def _kept_paths(
-    options: NetworkOptions,
-    network: Network,
-    profile: LatencyProfile,
-    prepared: Sequence[ExecutionPath] | None,
-    forecast: Forecast,
-    quality: Quality,
-) -> Sequence[ExecutionPath] | None:
-    """The paths that are kept ready: those that the network names, or that were prepared and measured; where these are
-    all, those that are useful. None where the policy does not say which it needs."""
-    if options.policy != 'frontier':
-        return None
-    if network.kept_paths:
-        return network.kept_paths
-    space = network.path_space
-    measured = paths_of(space if prepared is None else prepared, profile.measured_keys)
-    return (
-        useful_paths(space, forecast, quality)
-        if len(measured) == len(space)
-        else measured or prepared
-    )
 
 
 def prepared_paths(network: Network) -> Sequence[ExecutionPath] | None:

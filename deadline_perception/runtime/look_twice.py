@@ -10,6 +10,7 @@ import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.pass_quality import PassQuality
+from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.passes import (
     COARSE,
@@ -21,8 +22,8 @@ from deadline_perception.networks.passes import (
     PassesNetwork,
 )
 from deadline_perception.timing.interference import WcetTable
+from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.timing.time_model import Forecast
 
 # Of average precision at some size over all shorter sequences, for one to be kept. With 0.01 the lighter head was kept and
 # the better one, which takes 2 % longer, was not.
@@ -109,36 +110,39 @@ def useful_sequences(
     network: PassesNetwork,
     fine: Sequence[ExecutionPath],
     quality: PassQuality,
-    forecast: Forecast,
+    forecast: SegmentForecast,
 ) -> tuple[list[ExecutionPath], str]:
-    """One look on each of some paths, each first look alone, and each followed by those closer looks that are better at
-    some size of object than all shorter ones; and what a person should know of it, empty where nothing is.
+    """Of the useful sequences of looks all of one look, and of those that begin alike the ones that are better at some
+    size of object than all shorter ones; and what a person should know of them, empty where nothing is.
 
     Args:
         network: the passes.
-        fine: paths of the closer look's network that are kept ready.
+        fine: paths of the closer look's network that can be kept ready.
         quality: of the sequences.
         forecast: their times.
     """
-    singles = [network.single(path) for path in fine]
-    kept, firsts = list(singles), []
-    for label in network.coarse_paths:
-        alone = network.path_space.largest.replace(coarse=label, **{FINE: NONE})
-        both = [path.replace(coarse=label) for path in singles]
+    space = network.path_space
+    looks = [network.single(path) for path in fine]
+    firsts = [space.largest.replace(coarse=label, **{FINE: NONE}) for label in network.coarse_paths]
+    both = [path.replace(coarse=first[COARSE]) for first in firsts for path in looks]
+    useful = set(useful_paths(space, forecast, quality, [*looks, *firsts, *both]))
+    looks, firsts = ([path for path in some if path in useful] for some in (looks, firsts))
+    kept = looks + firsts
+    for first in firsts:
+        both = [path.replace(coarse=first[COARSE]) for path in looks]
+        best = quality.pooled_by_size([first])[0]
         order = np.argsort(forecast.table(both), kind='stable')
-        best = quality.pooled_by_size([alone])[0]
         for at, reached in zip(order, quality.pooled_by_size(both)[order]):
             if (reached - best).max() > _LEAST_GAIN:
                 kept.append(both[at])
                 best = np.maximum(best, reached)
-        kept.append(alone)
-        firsts.append(alone)
-    best_single = float(np.max(quality.table(singles)))
-    better = max(firsts, key=quality.quality)
+    best_look, best_first = (
+        max(map(quality.quality, some), default=0.0) for some in (looks, firsts)
+    )
     notice = ''
-    if quality.quality(better) > best_single:
+    if best_first > best_look:
         notice = (
-            f'the first look {better} is better ({quality.quality(better):.3f}) than any closer look alone '
-            f'({best_single:.3f}), expected the second network to be the better one'
+            f'a first look alone is better ({best_first:.3f}) than any closer look alone '
+            f'({best_look:.3f}), expected the second network to be the better one'
         )
     return kept, notice

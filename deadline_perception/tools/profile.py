@@ -25,7 +25,6 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.records import Frame, spread_evenly
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.contention.other_programs import watch_cores_of_others
 from deadline_perception.extras.evaluation.sample_size import bounded_share, samples_needed
@@ -35,8 +34,8 @@ from deadline_perception.networks.model_reference import (
     load_network,
     use_engine,
 )
-from deadline_perception.runtime.loading import load_quality
-from deadline_perception.runtime.look_twice import first_look_model
+from deadline_perception.runtime.loading import NetworkOptions, decided_by
+from deadline_perception.runtime.look_twice import first_look_model, joined_profile, with_passes
 from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import (
@@ -116,7 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--all-paths',
         action='store_true',
         help='also segments of no path that the policy frontier would plan, which other policies and '
-        'benchmarks may run; without, some 125 of the 179 segments of street are measured',
+        'benchmarks may run; without, some 90 of the 179 segments of street are measured',
     )
     parser.add_argument(
         '--prepare-only',
@@ -192,14 +191,28 @@ def _planned(
     """An earlier profile, of this device or another, and the paths that are useful by it; None: all are measured."""
     if args.all_paths or is_set(weights):
         return None, None
-    known = _reference_profile(network, facts, share_folder() / 'models' / 'profiles')
+    folder = share_folder() / 'models' / 'profiles'
+    known = _reference_profile(network, facts, folder)
     if known is None:
         return None, None
     try:
-        forecast = PathForecast(known, network.path_space)
-        return known, useful_paths(
-            network.path_space, forecast, load_quality(network, forecast, weights)
-        )
+        passes = with_passes(network, weights, lambda model: load_network(model, args.device))
+        profile, space = known, network.path_space
+        if passes is not None:
+            space = passes[0].path_space
+            if not passes[0].is_one_network:
+                of_first = _reference_profile(passes[0].coarse, facts, folder)
+                if of_first is None:
+                    return known, None
+                profile = joined_profile(passes[0], known, of_first)
+        forecast = PathForecast(profile, space)
+        options = NetworkOptions(str(weights))
+        every = list(network.path_space)
+        _, kept, _ = decided_by(options, network, weights, passes, forecast, every)
+        if passes is not None:
+            looks = (passes[0].parts(path)[1] for path in kept)
+            kept = list(dict.fromkeys(look for look in looks if look is not None))
+        return known, kept
     except (
         DeadlinePerceptionError
     ) as error:  # such as a table that was measured with the weights before these
@@ -335,12 +348,13 @@ def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, st
             'planned, and were neither prepared nor measured: --all-paths does both.'
         )
     forecast = PathForecast(profile, space)
+    timed = sorted(map(space.parse, profile.paths), key=forecast.forecast_ms)
     print_table(
         'whole frames, ms',
         ('path', '', 'forecast', 'WCET', 'median', 'p99', 'max'),
         [
             (str(path), label, *_path_row(path, profile, forecast, space))
-            for label, path in (('cheapest', space.smallest), ('full', space.largest))
+            for label, path in (('cheapest', timed[0]), ('full', timed[-1]))
         ],
         left=('path', ''),
     )

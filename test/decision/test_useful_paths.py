@@ -9,6 +9,7 @@ from deadline_perception.decision import useful_paths as module
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
+from deadline_perception.timing.path_bound import SegmentForecast
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1),
@@ -20,11 +21,11 @@ SPACE = multi_path_space(
 
 
 @pytest.fixture(params=range(4))
-def parts(request, make_forecast, make_quality):
+def parts(request, make_quality):
     """Times by the work of a segment, and qualities that rise with them but for some noise."""
     rng = np.random.default_rng(request.param)
     times = {key: rng.uniform(0.5, 5.0) for key in SPACE.carriers()}
-    forecast = make_forecast(SPACE, times.__getitem__)
+    forecast = SegmentForecast(SPACE, times)
     longest_ms = max(forecast.forecast_ms(path) for path in SPACE)
     return forecast, make_quality(
         {
@@ -42,7 +43,8 @@ def keys_of(paths):
 
 def test_fewer_segments_plan_nearly_as_well_whatever_time_there_is(parts):
     useful = useful_paths(SPACE, *parts)
-    assert {SPACE.smallest, SPACE.largest} <= set(useful) and len(useful) <= len(SPACE)
+    by_time = sorted(SPACE, key=parts[0].forecast_ms)
+    assert {by_time[0], by_time[-1]} <= set(useful) and len(useful) <= len(SPACE)
     assert useful == paths_of(SPACE, keys_of(useful))  # all that their segments allow
     every, few = FrontierPolicy(SPACE, *parts), FrontierPolicy(SPACE, *parts, paths=useful)
     times_ms = np.geomspace(every.starts()[0][1], every.starts()[-1][1], 300)
@@ -58,16 +60,22 @@ def test_fewer_segments_plan_nearly_as_well_whatever_time_there_is(parts):
 def test_what_may_be_lost_decides_how_many_segments_are_kept(parts, monkeypatch):
     counts = []
     for loss in (0.1, 0.01, -1.0):
-        monkeypatch.setattr(module, '_FIRST_LOSS', loss)
         monkeypatch.setattr(module, '_MOST_LOSS', loss)
         counts.append(len(keys_of(useful_paths(SPACE, *parts))))
     assert counts == sorted(counts) and counts[0] < counts[-1] == len(SPACE.carriers())
 
 
-def test_a_network_of_one_path_keeps_it(make_forecast, make_quality):
+def test_of_paths_that_can_be_kept_none_goes_where_others_are_missed_already(parts):
+    few = [path for path in SPACE if path['width'] == 0.5]
+    assert useful_paths(SPACE, *parts, few) == few
+
+
+def test_a_network_of_one_path_keeps_it(make_quality):
     space = multi_path_space(
         skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1
     )
     assert useful_paths(
-        space, make_forecast(space, lambda key: 0.0), make_quality({space.largest: 0.0})
+        space,
+        SegmentForecast(space, dict.fromkeys(space.carriers(), 0.0)),
+        make_quality({space.largest: 0.0}),
     ) == [space.largest]

@@ -10,6 +10,7 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.eager import Engine
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.networks.passes import PassesError
+from deadline_perception.runtime.loading import load_quality, pass_quality
 from deadline_perception.runtime.look_twice import (
     first_look_model,
     joined_profile,
@@ -123,3 +124,38 @@ def test_a_sequence_that_is_a_little_longer_and_better_is_kept_beside_the_shorte
     names = {str(path) for path in kept}
     assert 'c640-s00000-w1.00-p100-h0' in names
     assert ('c640-s00000-w1.00-p100-h2' in names) == is_kept
+
+
+@pytest.mark.parametrize('threads', [1, 2])
+def test_what_the_shipped_passes_keep_is_hardly_worse_than_all_of_it(street, repository, threads):
+    network, passes = street
+    models = repository / 'models'
+    profiles = [
+        LatencyProfile.load(models / f'profiles/{one.config_name}-reference-t{threads}.json')
+        for one in (network, passes.coarse)
+    ]
+    space = passes.path_space
+    forecast = PathForecast(joined_profile(passes, *profiles), space)
+    weights = models / 'street.safetensors'
+    quality = pass_quality(
+        (passes, models / 'street-first.safetensors'),
+        load_quality(network, forecast, weights),
+        weights,
+        '',
+        forecast,
+    )
+    every, fine = list(space), list(network.path_space)
+    kept, notice = useful_sequences(passes, fine, quality, forecast)
+    assert (kept, notice) == useful_sequences(passes, fine, quality, forecast) and not notice
+    times_ms = np.geomspace(*np.sort(forecast.table(every))[[0, -1]], 500)[:, None]
+    best_of_all, best_of_kept = (
+        np.where(forecast.table(some) <= times_ms, quality.table(some), 0.0).max(axis=1)
+        for some in (every, kept)
+    )
+    assert 0.0 < (best_of_all - best_of_kept).mean() < 0.0035
+    assert best_of_kept[-1] == best_of_all[-1]
+    keys = {key for path in kept for key in space.keys(path)}
+    assert len(keys) < 0.7 * len(space.carriers())
+    # Whatever was decided so far, a frame that has to can go on with a shorter path.
+    singles = {path for path in kept if path['coarse'] == 'none'}
+    assert {path.replace(skip1='skip', skip2='skip') for path in singles} <= singles
