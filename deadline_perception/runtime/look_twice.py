@@ -10,7 +10,7 @@ import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.pass_quality import PassQuality
-from deadline_perception.decision.useful_paths import useful_paths
+from deadline_perception.decision.useful_paths import fewer_segments
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.passes import (
     COARSE,
@@ -22,8 +22,8 @@ from deadline_perception.networks.passes import (
     PassesNetwork,
 )
 from deadline_perception.timing.interference import WcetTable
-from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.time_model import Forecast
 
 # Of average precision at some size over all shorter sequences, for one to be kept. With 0.01 the lighter head was kept and
 # the better one, which takes 2 % longer, was not.
@@ -110,7 +110,7 @@ def useful_sequences(
     network: PassesNetwork,
     fine: Sequence[ExecutionPath],
     quality: PassQuality,
-    forecast: SegmentForecast,
+    forecast: Forecast,
 ) -> tuple[list[ExecutionPath], str]:
     """Of the useful sequences of looks all of one look, and of those that begin alike the ones that are better at some
     size of object than all shorter ones; and what a person should know of them, empty where nothing is.
@@ -125,7 +125,8 @@ def useful_sequences(
     looks = [network.single(path) for path in fine]
     firsts = [space.largest.replace(coarse=label, **{FINE: NONE}) for label in network.coarse_paths]
     both = [path.replace(coarse=first[COARSE]) for first in firsts for path in looks]
-    useful = set(useful_paths(space, forecast, quality, [*looks, *firsts, *both]))
+    at_hand = {*looks, *firsts, *both}
+    useful = set(fewer_segments(list(space), at_hand, forecast, quality))
     looks, firsts = ([path for path in some if path in useful] for some in (looks, firsts))
     kept = looks + firsts
     for first in firsts:

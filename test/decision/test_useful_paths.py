@@ -7,7 +7,7 @@ import pytest
 
 from deadline_perception.decision import useful_paths as module
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
-from deadline_perception.decision.useful_paths import paths_of, useful_paths
+from deadline_perception.decision.useful_paths import fewer_segments, paths_of, useful_paths
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.timing.path_bound import SegmentForecast
 
@@ -60,14 +60,16 @@ def test_fewer_segments_plan_nearly_as_well_whatever_time_there_is(parts):
 def test_what_may_be_lost_decides_how_many_segments_are_kept(parts, monkeypatch):
     counts = []
     for loss in (0.1, 0.01, -1.0):
-        monkeypatch.setattr(module, '_MOST_LOSS', loss)
+        for most in ('_MOST_LOSS', '_MOST_AT_ONCE', '_MOST_PLANNED'):
+            monkeypatch.setattr(module, most, loss)
         counts.append(len(keys_of(useful_paths(SPACE, *parts))))
     assert counts == sorted(counts) and counts[0] < counts[-1] == len(SPACE.carriers())
 
 
-def test_of_paths_that_can_be_kept_none_goes_where_others_are_missed_already(parts):
-    few = [path for path in SPACE if path['width'] == 0.5]
-    assert useful_paths(SPACE, *parts, few) == few
+def test_no_segment_goes_where_others_are_missed_already(parts):
+    every = list(SPACE)
+    few = [path for path in every if path['width'] == 0.5]
+    assert fewer_segments(every, few, *parts) == few
 
 
 def test_a_network_of_one_path_keeps_it(make_quality):

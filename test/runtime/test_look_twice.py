@@ -152,8 +152,8 @@ def test_what_the_shipped_passes_keep_is_hardly_worse_than_all_of_it(street, rep
         np.where(forecast.table(some) <= times_ms, quality.table(some), 0.0).max(axis=1)
         for some in (every, kept)
     )
-    assert 0.0 < (best_of_all - best_of_kept).mean() < 0.0035
-    assert best_of_kept[-1] == best_of_all[-1]
+    lost = best_of_all - best_of_kept
+    assert 0.0 < lost.mean() < 0.0025 and lost.max() < 0.0205
     keys = {key for path in kept for key in space.keys(path)}
     assert len(keys) < 0.7 * len(space.carriers())
     # Whatever was decided so far, a frame that has to can go on with a shorter path.
