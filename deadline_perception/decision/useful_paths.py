@@ -32,8 +32,8 @@ def useful_paths(
     every = list(path_space)
     by_time = sorted(every, key=forecast.forecast_ms)
     stay = (by_time[0], by_time[-1], max(every, key=quality.quality))
-    ends_ms = (max(forecast.forecast_ms(path), _SHORTEST_MS) for path in stay[:2])
-    times_ms = np.geomspace(*ends_ms, 200)
+    shortest_ms, longest_ms = (max(forecast.forecast_ms(path), _SHORTEST_MS) for path in stay[:2])
+    times_ms = np.geomspace(shortest_ms, longest_ms, 200)
 
     def planned(paths: Sequence[ExecutionPath]) -> float:
         policy, total = FrontierPolicy(path_space, forecast, quality, paths=paths), 0.0
@@ -65,7 +65,7 @@ def fewer_segments(
     on a log scale, and at any time. First goes what loses least for the number of segments that go.
 
     Args:
-        every: path of a network.
+        every: paths of a network.
         at_hand: those that can be left.
         forecast: times of the paths.
         quality: of the paths.

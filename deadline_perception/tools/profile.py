@@ -297,9 +297,8 @@ def measure_with_progress(
     among: Sequence[ExecutionPath] | None = None,
 ) -> LatencyProfile:
     """See `measure_profile`, on this thread, which is raised first; with a bar that shows how far it is."""
-    time_frame(
-        network, images[0], network.path_space.largest
-    )  # starts the threads that are raised with this one
+    # Starts the threads that are raised with this one.
+    time_frame(network, images[0], among[-1] if among else network.path_space.largest)
     priority.raise_thread(Role.INFERENCE)
     say('; '.join((f'measured with {priority.in_force}', *priority.refusals)))
     with progress_bar(
