@@ -126,7 +126,10 @@ def useful_sequences(
     firsts = [space.largest.replace(coarse=label, **{FINE: NONE}) for label in network.coarse_paths]
     both = [path.replace(coarse=first[COARSE]) for first in firsts for path in looks]
     at_hand = {*looks, *firsts, *both}
-    useful = set(fewer_segments(list(space), at_hand, forecast, quality))
+    # Every operator keeps two settings.
+    of_fine = network.fine.path_space
+    ends = {network.single(path) for path in (of_fine.smallest, of_fine.largest)} & set(looks)
+    useful = set(fewer_segments(list(space), at_hand, forecast, quality, ends))
     looks, firsts = ([path for path in some if path in useful] for some in (looks, firsts))
     kept = looks + firsts
     for first in firsts:
