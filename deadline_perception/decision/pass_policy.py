@@ -37,8 +37,6 @@ _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
 _EVEN_CHANCE = 0.5  # of a path that is run though no bound fits
 _LIKELY = 0.99  # chance of a mandatory part that may go on: as the promise has it
 _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
-_MANY = 64  # paths that are planned among as they are
-_LEAST_GAIN = 0.003  # of quality at some size, for a path to be planned
 _FEW = 16  # paths that are looked at one by one, which takes less time than arrays do
 _SQRT_2 = math.sqrt(2.0)
 _LOG_NO_TIME = math.log(_NO_TIME_MS)
@@ -387,8 +385,6 @@ class PassPolicy(FrontierPolicy):
             return found
         frontiers = self._of_all(segment, level)
         members = np.flatnonzero(np.asarray(frontiers.group_of) == group)
-        if segment == 0 and len(members) > _MANY:
-            members = self._worth_planning(members, level)
         here_ms = self._remaining_ms[segment, members]
         ends = self._ends[:, members]
         if (ends == ends[-1]).all():
@@ -417,16 +413,3 @@ class PassPolicy(FrontierPolicy):
             found.added = self._gathered(found)
         self._candidates[level][number] = found
         return found
-
-    def _worth_planning(self, members: np.ndarray, level: float) -> np.ndarray:
-        """Those of some paths that are better at some size of object than all that need less time, and have as many
-        results. The others are there to turn to on the way."""
-        kept: list[int] = []
-        best = np.zeros(self._by_size.shape[1])
-        is_single = self._ends[0, members] == self._ends[-1, members]
-        singles = members[is_single]
-        for path in singles[np.argsort(self._needed_ms[level][0, singles], kind='stable')].tolist():
-            if not kept or (self._by_size[path] - best).max() > _LEAST_GAIN:
-                kept.append(path)
-                best = np.maximum(best, self._by_size[path])
-        return np.array(sorted(kept + members[~is_single].tolist()))

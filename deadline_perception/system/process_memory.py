@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import os
 import platform
 import re
 import resource
-import threading
 from pathlib import Path
 
 # What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
@@ -22,13 +20,6 @@ _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = (
     4,
 )  # of it, too; on fault: torch maps gigabytes that it never touches
 _CAP_IPC_LOCK = 14  # of linux/capability.h
-_M_TRIM_THRESHOLD, _M_TOP_PAD = (
-    -1,
-    -2,
-)  # of malloc.h, with the variables that set them as the process starts
-_TRIM_SETTINGS = {_M_TRIM_THRESHOLD: 'MALLOC_TRIM_THRESHOLD_', _M_TOP_PAD: 'MALLOC_TOP_PAD_'}
-_BLOCK_THAT_TRIMS_BYTES = 2**18  # freeing 64 KiB and more has glibc look at the end of an arena
-_MOST_ARENAS = 64  # each takes a thread, 0.6 ms
 _MBIND = {
     'x86_64': 237,
     'aarch64': 235,
@@ -63,7 +54,6 @@ def trim_memory() -> None:
     library = ctypes.CDLL(None)
     if hasattr(library, 'malloc_trim'):  # of glibc
         library.malloc_trim(0)
-        _trim_arenas(library)
     mbind = _MBIND.get(platform.machine())
     if mbind is None:
         return
@@ -78,44 +68,6 @@ def trim_memory() -> None:
     )
     for begin, end in _cut_memory():
         library.syscall(mbind, begin, end - begin, _MPOL_DEFAULT, None, 0, 0)
-
-
-def _trim_arenas(library: ctypes.CDLL) -> None:
-    """Gives back the free end of every arena of the C library whose threads have ended, which `malloc_trim` leaves: 25
-    MB of each thread that compiled segments, in another of the 8 arenas per core each time.
-
-    glibc does it for the arena of the thread that frees, and gives a thread that begins an arena that nobody uses. So
-    as many threads as there may be arenas begin, hold one each, and free a block.
-    """
-    settings = {number: os.environ.get(name, '') for number, name in _TRIM_SETTINGS.items()}
-    if not all(value.isdecimal() for value in settings.values()):
-        return  # without the settings it gives back by itself
-    library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
-    library.free.restype, library.free.argtypes = None, (ctypes.c_void_p,)
-    arenas = min(8 * (os.cpu_count() or 1), _MOST_ARENAS)
-    all_hold_one = threading.Barrier(arenas)
-
-    def trim() -> None:
-        library.free(library.malloc(_PAGE_BYTES))
-        with contextlib.suppress(threading.BrokenBarrierError):
-            all_hold_one.wait()
-            library.free(library.malloc(_BLOCK_THAT_TRIMS_BYTES))
-
-    threads = [threading.Thread(target=trim) for _ in range(arenas)]
-    for number in settings:
-        library.mallopt(number, 0)
-    started: list[threading.Thread] = []
-    try:
-        for thread in threads:
-            thread.start()
-            started.append(thread)
-    except RuntimeError:  # the system gives no more threads
-        all_hold_one.abort()
-    finally:
-        for thread in started:
-            thread.join()
-        for number, value in settings.items():
-            library.mallopt(number, int(value))
 
 
 def _cut_memory() -> list[tuple[int, int]]:

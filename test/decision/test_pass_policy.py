@@ -118,10 +118,7 @@ def test_no_path_with_a_mandatory_part_that_fits_is_expected_to_be_better(remain
     assert expected(choice.path) == pytest.approx(best) or choice.path['coarse'] == 'none'
 
 
-@pytest.mark.parametrize('many', [1, 64])
-def test_one_look_is_taken_where_it_alone_is_worth_more(monkeypatch, many):
-    monkeypatch.setattr(pass_policy, '_MANY', many)
-
+def test_one_look_is_taken_where_it_alone_is_worth_more():
     class Alone(Qualities):
         def quality(self, path):
             return 0.9 if str(path) == 's1' else QUALITY[str(path)]
@@ -303,19 +300,6 @@ def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
         renew(np.array([1.0, 0.0]))
     large = policy.redecide(small.path, 0, 100.0, FACTOR, 0.0, LIKELY)
     assert large.path == SPACE.parse('crun-s0') and large.quality == pytest.approx(0.75)
-
-
-def test_a_plan_that_is_not_worth_planning_is_left_at_once(monkeypatch):
-    monkeypatch.setattr(pass_policy, '_MANY', 1)
-
-    class Worse(QualitiesBySize):
-        def by_size(self, paths):
-            rows = {'s0': [0.1, 0.1], 'crun-s0': [0.8, 0.3]}
-            return np.array([rows.get(str(path), [self.quality(path)] * 2) for path in paths])
-
-    policy = PassPolicy(SPACE, Times(), Worse(), keep_epsilon=1.0)
-    best = policy.plan(100.0, FACTOR, LIKELY).path
-    assert policy.redecide(SPACE.parse('s0'), 0, 100.0, FACTOR, 0.0, LIKELY).path == best
 
 
 def test_a_prepared_policy_has_all_frontiers_at_hand():
