@@ -11,10 +11,12 @@ the table names already, in floating point on one thread.
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from pathlib import Path
 
-from parts.harness import ROOT, Run, option, run_script
+from parts.harness import ROOT
 from parts.look_images import EVEN, Choice
 from street_accuracy import NAMES
 
@@ -40,18 +42,17 @@ RENAMED = {
 }
 
 
-def main(run: Run) -> None:
-    args = run.args
-    files = [str(chosen_images(args.data, choice)) for choice in IMAGES]
-    for name in args.only:
+def measure(data: Path, names: list[str], folder: Path) -> int:
+    """Writes the tables; returns the status of the first that could not be measured, or 0."""
+    files = [str(chosen_images(data, choice)) for choice in IMAGES]
+    for name in names:
         table = find_weights(name).with_suffix('.quality.json')
         paths = ','.join(json.loads(table.read_text())['paths'])
-        out = str(args.folder / table.name)
+        out = str(folder / table.name)
         wanted = ['--model', name, '--paths', paths, '--threads', '1', '--out', out]
-        if run.quick:
-            wanted += ['--limit', '12']
-        if command(['evaluate', '--data', *files, *wanted]):
-            raise SystemExit(f'{name} could not be measured')
+        if status := command(['evaluate', '--data', *files, *wanted]):
+            return status
+    return 0
 
 
 def chosen_images(data: Path, choice: Choice) -> Path:
@@ -79,12 +80,9 @@ def chosen_images(data: Path, choice: Choice) -> Path:
 
 
 if __name__ == '__main__':
-    run_script(
-        main,
-        {
-            '--data': option(ROOT / '../shared/data'),
-            '--only': option(['street', 'street-first'], nargs='+'),
-            '--folder': option(ROOT / 'models'),
-        },
-        quick='twelve images',
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('--data', type=Path, default=ROOT / '../shared/data')
+    parser.add_argument('--only', nargs='+', default=['street', 'street-first'])
+    parser.add_argument('--folder', type=Path, default=ROOT / 'models')
+    args = parser.parse_args()
+    sys.exit(measure(args.data, args.only, args.folder))

@@ -132,12 +132,12 @@ class Backbone(nn.Module):
         """BGR 0 to 255 `[N, 3, H, W]` -> features of strides 8, 16 and 32, `[N, c, H / s, W / s]`."""
         # In the file, four pixels of a square are channels: left above, left below, right above, right below. The same
         # as one convolution of 6x6 pixels takes a fifth less time.
-        layer, activation = self.stem
-        by_corner = layer.weight.unflatten(
-            1, (2, 2, 3)
-        )  # output, right, below, colour, row, column
+        layer = self.stem[0]
+        assert isinstance(layer, nn.Conv2d)
+        # Output, right, below, colour, row, column.
+        by_corner = layer.weight.unflatten(1, (2, 2, 3))
         kernel = by_corner.permute(0, 3, 4, 2, 5, 1).reshape(-1, 3, 6, 6)
-        x = activation(F.conv2d(pixels, kernel, layer.bias, stride=2, padding=2))
+        x = self.stem[1](F.conv2d(pixels, kernel, layer.bias, stride=2, padding=2))
         features = []
         for stage in self.stages:
             x = stage(x)
