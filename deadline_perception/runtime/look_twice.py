@@ -140,13 +140,13 @@ def useful_sequences(
             if (reached - best).max() > _LEAST_GAIN:
                 kept.append(both[at])
                 best = np.maximum(best, reached)
-    best_look, best_first = (
-        max(map(quality.quality, some), default=0.0) for some in (looks, firsts)
+    best_first, best_of_all = (
+        max(map(quality.quality, some), default=0.0) for some in (firsts, kept)
     )
     notice = ''
-    if best_first > best_look:
+    if firsts and best_of_all - best_first < _LEAST_GAIN:
         notice = (
-            f'a first look alone is better ({best_first:.3f}) than any closer look alone '
-            f'({best_look:.3f}), expected the second network to be the better one'
+            f'the best first look alone has a quality of {best_first:.3f}, and no closer look adds {_LEAST_GAIN:g} to it, '
+            f'expected the second network to be the better one'
         )
     return kept, notice

@@ -126,6 +126,22 @@ def test_a_sequence_that_is_a_little_longer_and_better_is_kept_beside_the_shorte
     assert ('c640-s00000-w1.00-p100-h2' in names) == is_kept
 
 
+@pytest.mark.parametrize(('closer', 'is_told'), [(0.2, True), (0.1, True), (0.25, False)])
+def test_closer_looks_that_add_nothing_are_told(street, closer, is_told):
+    class Flat(QualityByHead):
+        def quality(self, path) -> float:
+            return 0.2 if path['fine'] == 'none' else max(closer, 0.2 * (path['coarse'] != 'none'))
+
+    _, network = street
+    profile = joined_profile(
+        network, profile_of(network.fine, 1.0), profile_of(network.coarse, 1.0)
+    )
+    fine = [network.fine.path_space.largest]
+    forecast = PathForecast(profile, network.path_space)
+    _, notice = useful_sequences(network, fine, Flat(0.0), forecast)
+    assert ('no closer look adds' in notice) == is_told
+
+
 @pytest.mark.parametrize('threads', [1, 2])
 def test_what_the_shipped_passes_keep_is_hardly_worse_than_all_of_it(street, repository, threads):
     network, passes = street
