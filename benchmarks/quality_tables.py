@@ -3,9 +3,10 @@
     python benchmarks/quality_tables.py [--data ../shared/data] [--only street street-first] [--folder models]
 
 A table of dashcams alone says of near and large objects, and of bikes, what chance has it say: they show few. So each kind
-has its images here, of which neither network was trained on any: 80 dashcams, 44 of COCO, 30 photographs of vehicles, 30
-of Dhaka, 30 of signs and lights, and 24 of CARLA. Of the photographs, COCO and Dhaka half are among those that
-`first_pass.py` measures AP50 on. They are put together below out/quality_tables; `evaluate` measures on them the paths that
+has its images here, which training did not see but for some photographs in early runs of `street`: 80 dashcams, 44 of
+COCO, 30 photographs of vehicles, 30 of Dhaka, 30 of signs and lights, and 24 of CARLA. `first_pass.py` measures AP50 on
+others but 30 each of COCO, photographs and Dhaka and 15 of signs, and fits scores and fusion on those of dashcams and
+CARLA. They are put together below out/quality_tables; `evaluate` measures on them the paths that
 the table names already, in floating point on one thread.
 """
 

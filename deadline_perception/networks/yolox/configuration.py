@@ -26,7 +26,7 @@ class YoloxConfig(Shape):
         scales: fractions of `input_size` to choose from, descending from 1, two decimals at most.
         sources: for each class of the answer, the classes of the weights that it stands for, at least one. The
             weights hold these alone, in this order.
-        activation: of all convolutions, `silu` or `hard_swish`, which takes two thirds of the time on a processor.
+        activation: of all convolutions, `silu`, or `hard_swish`, which takes less time (research/first_look).
 
     Raises:
         ValueError: a value lies outside its range.

@@ -130,8 +130,8 @@ class Backbone(nn.Module):
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
         """BGR 0 to 255 `[N, 3, H, W]` -> features of strides 8, 16 and 32, `[N, c, H / s, W / s]`."""
-        # In the file, four pixels of a square are channels: left above, left below, right above, right below. The same
-        # as one convolution of 6x6 pixels takes a fifth less time.
+        # In the file, four pixels of a square are channels: left above, left below, right above, right below. As one
+        # convolution of 6x6 pixels the same takes less time.
         layer = self.stem[0]
         assert isinstance(layer, nn.Conv2d)
         # Output, right, below, colour, row, column.
