@@ -4,12 +4,12 @@ Whatever is refused is dropped and reported; nothing here raises for want of a p
 that the kernel gives them. Free of ROS.
 
 Raised threads cannot starve the machine. Real-time priority is asked for only where the kernel keeps a part of every
-period for other programs (`sched_rt_runtime_us`). Of that time inference takes a part alone, `REAL_TIME_PART`, and
-goes on at raised niceness for the rest of the period, so that it never meets the kernel's own throttle, which would
-stop it for all that is left of the period. A thread that runs on without a pause loses its priority (`step_down`,
-called by whoever sees it hang), and one that holds the interpreter, so that nobody can see it, is ended by the kernel
-(RLIMIT_RTTIME). What a raised thread starts is not raised with it (SCHED_RESET_ON_FORK). A process that was started
-with a policy of its own or a lowered niceness keeps both: somebody chose them.
+period for other programs (`sched_rt_runtime_us`). Inference gives it up as another frame could exceed `REAL_TIME_PART`
+of that, and goes on at raised niceness for the rest of the period, so that it never meets the kernel's own throttle,
+which would stop it for all that is left of the period. A thread that runs on without a pause loses its priority
+(`step_down`, called by whoever sees it hang), and one that holds the interpreter, so that nobody can see it, is ended
+by the kernel (RLIMIT_RTTIME). What a raised thread starts is not raised with it (SCHED_RESET_ON_FORK). A process that
+was started with a policy of its own or a lowered niceness keeps both: somebody chose them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -33,9 +33,7 @@ from deadline_perception.system.kernel_thread import (
 from deadline_perception.system.process_memory import lock_pages, unlock_pages
 
 NICENESS = -15
-REAL_TIME_PART = (
-    0.6  # of what the kernel allows in a period; a frame that has started is not interrupted
-)
+REAL_TIME_PART = 0.95  # of what the kernel allows in a period; beside busy programs a frame takes twice as long without
 LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; diagnostics call it hanging after half of it
 MODES = ('auto', 'off')
 INFERENCE_NAME = 'inference'
@@ -99,10 +97,18 @@ class _Raised:
 
 @dataclass
 class _Period:
-    """Where a thread stands in its share of the present period."""
+    """Where a thread stands in its share of the present period.
 
-    began_s: float = field(default_factory=time.monotonic)
-    worked_s: float = field(default_factory=time.thread_time)
+    Attributes:
+        began_s: when it began.
+        worked_s, last_s: what the thread had worked until then, and until the end of its last frame.
+        longest_s: what the longest frame in it worked.
+    """
+
+    began_s: float
+    worked_s: float
+    last_s: float
+    longest_s: float = 0.0
 
 
 class ThreadPriority:
@@ -146,7 +152,8 @@ class ThreadPriority:
                 thread_name(tids[0]) == INFERENCE_NAME
             ):  # one without a name of its own shares that of the process
                 tids += threads_started_by(tids[0])
-            self._of_thread.period = _Period()
+            worked_s = time.thread_time()
+            self._of_thread.period = _Period(time.monotonic(), worked_s, worked_s)
         with self._lock:
             for tid in tids:
                 try:
@@ -163,11 +170,13 @@ class ThreadPriority:
         )
         if period is None or not self._auto:
             return
+        period.longest_s = max(period.longest_s, worked_s - period.last_s)
+        period.last_s = worked_s
         if now_s - period.began_s >= self._share.period_s:
-            self._of_thread.period = _Period(now_s, worked_s)
+            self._of_thread.period = _Period(now_s, worked_s, worked_s)
             self._each(Role.INFERENCE, self._to_fifo)
             time.sleep(_PAUSE_S)
-        elif worked_s - period.worked_s > REAL_TIME_PART * self._share.runtime_s:
+        elif worked_s - period.worked_s + period.longest_s > REAL_TIME_PART * self._share.runtime_s:
             self.step_down()
 
     def step_down(self) -> None:

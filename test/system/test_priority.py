@@ -235,7 +235,8 @@ def test_keeps_to_its_share_of_a_period_and_begins_the_next_one_raised(monkeypat
     seen = in_thread(work)
     changes = [fifo for before, fifo in zip(seen, seen[1:]) if fifo != before]
     assert changes == [False, True, False, True, False]
-    assert seen.index(False) == int(REAL_TIME_PART * 0.08 / 0.01)
+    # Stepped down as one more frame of 10 ms could exceed the part.
+    assert seen.index(False) == int(REAL_TIME_PART * 0.08 / 0.01) - 1
 
 
 @as_root
