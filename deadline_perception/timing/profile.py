@@ -39,7 +39,7 @@ _LONGEST_NAME = 500  # of a device
 WCET_FRAMES = 640  # whole frames, from which worst cases are believed: of 96 they were exceeded by 1.6 to 4.0 %
 _DISTURBED = 3.0  # times the median: a path with a longer frame is timed again
 _SERIES = 3  # of a path that is timed again, the first one among them
-_SWEPT_BYTES = 1 << 26  # before a frame: twice a large last cache
+SWEPT_BYTES = 1 << 26  # before a frame: twice a large last cache
 _LEAST_SAMPLES = 5  # of each segment, also when the time limit is too short for them
 
 
@@ -295,7 +295,7 @@ def measure_profile(
     meant = {name for path in warm_up for name in space.keys(path)}
     segments: dict[str, list[float]] = {name: [] for name in space.carriers() if name in meant}
     paths: dict[str, list[float]] = {str(path): [] for path in held_out}
-    swept = np.zeros(_SWEPT_BYTES if detector.device == 'cpu' else 0, np.uint8)
+    swept = np.zeros(SWEPT_BYTES if detector.device == 'cpu' else 0, np.uint8)
 
     def timed(path: ExecutionPath) -> tuple[float, list[float]]:
         sweep_caches(swept)
