@@ -210,13 +210,8 @@ class PassPolicy(FrontierPolicy):
         if self._parts is not None and _NO_TIME_MS < remaining_ms < math.inf:
             part = self._parts[segment]
             if part.recent.has_limit:
-                # Of recent frames, with those that were interrupted: so the time is all that there is.
-                extra_ms, expected = part.interruption_ms, factor / part.factor  # a forecast's
-                first, later = (
-                    math.log((left_ms + extra_ms) / expected)
-                    for left_ms in (remaining_ms, later_ms)
-                )
-                return first, later, part.recent
+                expected = factor / part.factor  # a forecast's
+                return math.log(remaining_ms / expected), math.log(later_ms / expected), part.recent
         between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
         deviation = max(-math.log(p90_share) / between, _LEAST_DEVIATION)
         median = math.log(factor) - _BOUND_DEVIATIONS * deviation

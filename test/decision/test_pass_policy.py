@@ -327,9 +327,8 @@ def followed(ratios, *, keep_epsilon=0.005):
 def test_chances_are_those_of_the_frames_that_were_seen():
     policy, times = followed([1.0, 1.01, 0.99, 2.0] * 50)  # whatever the p90 share says
     bound = times.begin(1.0)
-    remaining_ms = (
-        25.0 * 1.2 - bound.interruption_ms
-    )  # the deep path takes 25: three of four make it
+    assert bound.interruption_ms == 0.0  # though every fourth frame was interrupted
+    remaining_ms = 25.0 * 1.2  # the deep path takes 25: three of four make it
     log_ms, later, frames = policy._time_left(0, remaining_ms, bound.factor, 0.9)
     assert frames.share_within(log_ms - math.log(25.0)) == pytest.approx(0.75, abs=0.01)
     shares = frames.shares_within(log_ms - np.log([25.0, 5.0]))
