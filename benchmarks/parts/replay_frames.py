@@ -248,6 +248,7 @@ class Contender:
         rest_ms = float(network.trace.rest_ms[frame])
         network.follow(frame, job, max(due_ms, begun_ms))
         run = inference.begin(None, job, due_ms=due_ms, may_abort=True)
+        network.due_ms = run.due_ms
         run.until_answer()
         if not job.attempts:
             job.claim(network.now_ms)

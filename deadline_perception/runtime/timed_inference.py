@@ -141,6 +141,11 @@ class TimedInference:
         job.begun_ms = self.clock_ms()
         job.remaining_ms = due_ms - job.begun_ms - times.reserve.deciding_ms
         plan, until_ms = self._plan(job, times, next_images)
+        if not plan.feasible:  # nothing is promised, so time is kept for publishing as it mostly is
+            spare_ms = times.reserve.spare_ms
+            due_ms = job.due_ms = due_ms + spare_ms
+            job.remaining_ms += spare_ms
+            plan = self._within(job.remaining_ms, times)._replace(feasible=False)
         check_choice(plan)
         planned_ms = self.clock_ms()
         job.decision_us = (planned_ms - job.begun_ms) * 1000.0
@@ -254,9 +259,7 @@ class InferenceRun:
         run = self._run
         if run is None:
             left_ms = until_ms() - inference.clock_ms()
-            factor = self.times.factor
-            expected_ms = left_ms * factor / self.times.slowdown
-            job.path = path = inference.policy.plan(expected_ms, factor).path
+            job.path = path = inference.policy.plan(left_ms, self.times.factor).path
             self._rest_ms = self.times.forecast.from_each_ms(path)
             run = inference.network.start(self.image_bgr, path)
         while run.segment < self._count:
@@ -338,7 +341,7 @@ class InferenceRun:
             p90_share = 1.0
             remaining_ms = for_tracks_ms
             extra_ms = 0.0
-            limit_ms = remaining_ms * factor / times.slowdown  # its expected time is to fit
+            limit_ms = remaining_ms
         else:
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
             limit_ms = remaining_ms = self.due_ms - at_ms - reserve_ms

@@ -141,10 +141,12 @@ class FrameReserve:
     Attributes:
         deciding_ms: for its decisions, finite and >= 0.
         publishing_ms: from the network's end to published detections, finite and >= 0.
+        spare_ms: how much of that is not needed as likely as not.
     """
 
     deciding_ms: float
     publishing_ms: float
+    spare_ms: float = 0.0
 
     @property
     def lead_ms(self) -> float:
@@ -171,6 +173,7 @@ class Reserve:
 
     Attributes:
         reserve_ms: the reserve now.
+        spare_ms: what it has beyond the median.
     """
 
     def __init__(
@@ -189,6 +192,7 @@ class Reserve:
         self._recent: deque[float] = deque()
         self._ordered: list[float] = []
         self.reserve_ms = self._start_ms
+        self.spare_ms = 0.0
 
     def observe(self, took_ms: float) -> None:
         """Takes in the time of one frame.
@@ -207,6 +211,7 @@ class Reserve:
         rank = math.ceil(self._quantile * len(self._ordered)) - 1
         floor_ms = self._floor_ms if len(self._ordered) >= LEAST_RATIOS else self._start_ms
         self.reserve_ms = min(self._ceiling_ms, max(floor_ms, self._ordered[rank]))
+        self.spare_ms = max(0.0, self.reserve_ms - self._ordered[len(self._ordered) // 2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,7 +430,8 @@ class TimeModel:
         """What the next frame keeps for deciding and publishing."""
         if not self.parts.reserve:
             return FrameReserve(0.0, 0.0)
-        return FrameReserve(self._deciding.reserve_ms, self.publishing.reserve_ms)
+        publishing = self.publishing
+        return FrameReserve(self._deciding.reserve_ms, publishing.reserve_ms, publishing.spare_ms)
 
     def observe(self, job: FinishedFrame) -> None:
         """Takes in one frame, after it is out and its network has ended.
