@@ -183,9 +183,9 @@ def _shrunk(table: np.ndarray, objects: np.ndarray, overall: float) -> np.ndarra
     """Average precision of classes and sizes, the nearer to that of all classes the fewer objects there were."""
     known = np.where(np.isnan(table), 0.0, table)
     counts = np.where(np.isnan(table), 0.0, objects)
-    pooled = (counts * known).sum(axis=0) + _ENOUGH * overall
-    pooled = pooled / (counts.sum(axis=0) + _ENOUGH)
-    return (counts * known + _ENOUGH * pooled) / (counts + _ENOUGH)
+    found = counts * known
+    pooled = (found.sum(axis=0) + _ENOUGH * overall) / (counts.sum(axis=0) + _ENOUGH)
+    return (found + _ENOUGH * pooled) / (counts + _ENOUGH)
 
 
 def _logit(values: np.ndarray) -> np.ndarray:

@@ -12,19 +12,13 @@ from pathlib import Path
 
 # What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
 # for what lies between.
-_FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
+_FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 2**25, 2**20, 4096
 _MADV_DONTNEED = 4  # of sys/mman.h
-_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = (
-    1,
-    2,
-    4,
-)  # of it, too; on fault: torch maps gigabytes that it never touches
-_CAP_IPC_LOCK = 14  # of linux/capability.h
 _MBIND = {
     'x86_64': 237,
     'aarch64': 235,
 }  # number of the system call, which glibc has no function for
-_MPOL_DEFAULT = 0  # of linux/mempolicy.h
+_NO_FILE = re.compile(r'([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+\s*$')
 _MAPPING = re.compile(r'([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+\s*(/.*)?')
 
 
@@ -39,9 +33,8 @@ def give_back_memory() -> None:
     gc.collect()
     trim_memory()
     library = ctypes.CDLL(None)
-    library.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     for begin, end in _file_pages():
-        library.madvise(begin, end - begin, _MADV_DONTNEED)
+        library.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED)
 
 
 def trim_memory() -> None:
@@ -57,25 +50,17 @@ def trim_memory() -> None:
     mbind = _MBIND.get(platform.machine())
     if mbind is None:
         return
-    library.syscall.argtypes = (
-        ctypes.c_long,
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_ulong,
-        ctypes.c_uint,
-    )
     for begin, end in _cut_memory():
-        library.syscall(mbind, begin, end - begin, _MPOL_DEFAULT, None, 0, 0)
+        place = ctypes.c_void_p(begin), ctypes.c_size_t(end - begin)
+        library.syscall(mbind, *place, 0, None, 0, 0)  # MPOL_DEFAULT of linux/mempolicy.h
 
 
 def _cut_memory() -> list[tuple[int, int]]:
     """Begin and end of memory of no file that lies in one piece, and in several mappings of the same kind."""
     found: list[tuple[int, int, int]] = []
     for line in Path('/proc/self/maps').read_text(encoding='utf-8', errors='replace').splitlines():
-        mapping = _MAPPING.match(line)
-        if not mapping or mapping[3] != 'rw-p' or mapping[4] or line.endswith(']'):
+        mapping = _NO_FILE.match(line)
+        if not mapping:
             continue
         begin, end = int(mapping[1], 16), int(mapping[2], 16)
         if found and found[-1][1] == begin:
@@ -118,7 +103,8 @@ def lock_pages() -> str:
     """
     if not may_lock_pages():
         return 'locked memory is not permitted without a limit (limit memlock)'
-    if ctypes.CDLL(None, use_errno=True).mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
+    # MCL_CURRENT, MCL_FUTURE and MCL_ONFAULT: torch maps gigabytes that it never touches.
+    if ctypes.CDLL(None, use_errno=True).mlockall(7):
         return f'locked memory is refused ({os.strerror(ctypes.get_errno())})'
     return ''
 
@@ -135,4 +121,5 @@ def may_lock_pages() -> bool:
     capabilities = re.search(
         r'^CapEff:\s*([0-9a-f]+)$', Path('/proc/self/status').read_text(), re.MULTILINE
     )
-    return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_IPC_LOCK & 1)
+    # The bit is CAP_IPC_LOCK of linux/capability.h.
+    return capabilities is not None and bool(int(capabilities[1], 16) >> 14 & 1)

@@ -144,8 +144,8 @@ def interference_of(
         edges = (
             np.concatenate((begin, begin + taken - window)) if probability >= 1.0 else np.empty(0)
         )
-        starts = np.concatenate((np.arange(0.0, length_ms - window, window / 8.0), edges))
-        starts = np.clip(starts, 0.0, length_ms - window)
+        evenly = np.arange(0.0, length_ms - window, window / 8.0)
+        starts = np.clip(np.concatenate((evenly, edges)), 0.0, length_ms - window)
         within = np.interp(starts + window, moments, sums) - np.interp(starts, moments, sums)
         found.append(min(round(float(np.quantile(within, probability)), 4), window))
     return Interference(

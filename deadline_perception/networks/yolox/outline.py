@@ -102,8 +102,7 @@ class YoloxOutline(OwnDetector):
         centres = (boxes[:, :2] + corners[kept]) * strides
         log_sizes = np.minimum(boxes[:, 2:], LARGEST_LOG_SIZE)
         halves = np.exp(log_sizes) * (strides / 2)
-        boxes = np.concatenate((centres - halves, centres + halves), 1)
-        boxes = forms.clip(boxes, size)
+        boxes = forms.clip(np.concatenate((centres - halves, centres + halves), 1), size)
         # An object is of a class of the answer unless it is of none of the classes that stand for it.
         starts = [0, *accumulate(self.sources)][:-1]
         is_other = 1.0 - forms.sigmoid(classes[kept])
@@ -162,8 +161,8 @@ class YoloxRun(DetectorRun):
     ) -> Detections:
         (height, width) = self._image.shape[:2]
         fitted = _fitted_size((height, width), self.network.input_size_on(self.path))
-        boxes = boxes * (2 * (width / fitted[1], height / fitted[0]))  # x and y in turn
-        boxes = np.clip(boxes, 0.0, 2 * (width, height))
+        scales = 2 * (width / fitted[1], height / fitted[0])  # x and y in turn
+        boxes = np.clip(boxes * scales, 0.0, 2 * (width, height))
         inside = ~(boxes[:, 2:] <= boxes[:, :2]).any(1)
         boxes, scores, labels = boxes[inside], scores[inside], labels[inside]
         return self._calibrated(boxes, scores, labels)

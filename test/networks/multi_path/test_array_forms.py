@@ -1,11 +1,14 @@
 """The tensor forms are the reference: what was chosen, cut out and found on arrays is the same."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from made_up_detector import TINY
+from scipy.sparse import csr_array
 from torchvision.ops import batched_nms, nms
 
 from deadline_perception.core.detections import Detections
@@ -115,3 +118,30 @@ def test_suppression_keeps_what_torchvision_keeps(count):
     boxes = np.concatenate((low, low + rng.uniform(1, 30, (count, 2))), 1).astype(np.float32)
     falling = torch.arange(count, 0, -1).float()
     assert forms.nms(boxes, 0.4).tolist() == nms(torch.from_numpy(boxes), falling, 0.4).tolist()
+
+
+@pytest.mark.parametrize(
+    'places', [sys.path, []]
+)  # where the file lies, and where only an import finds it
+def test_regions_are_cut_out_without_the_package_of_sparse_matrices(monkeypatch, places):
+    rng, chosen = np.random.default_rng(0), csr_array(np.array([[0, 2, 0], [1, 0, 4]], np.float32))
+    rows, product = normal(rng, 3, 5), np.zeros((2, 5), np.float32)
+    monkeypatch.setattr(sys, 'path', places)
+    products = forms._sparse_products.__wrapped__()
+    arrays = chosen.indices, chosen.data, rows.ravel(), product.ravel()
+    products.csr_matvecs(2, 3, 5, chosen.indptr, *arrays)
+    assert np.array_equal(product, chosen @ rows)
+
+
+def test_no_detector_loads_the_package_of_sparse_matrices():
+    program = (
+        'import sys, numpy as np\n'
+        'from deadline_perception.networks.multi_path import array_forms as forms\n'
+        'boxes = np.array([[1, 1, 9, 9]], np.float32)\n'
+        'found = forms.region_features(np.ones((20, 3), np.float32), ((1, 4, 4), (1, 2, 2)), boxes, (8, 16))\n'
+        'print(found.shape, round(float(found.max()), 3), "scipy.sparse" in sys.modules)\n'
+    )
+    command = [sys.executable, '-c', program]
+    assert (
+        subprocess.run(command, stdout=-1, check=True, text=True).stdout == '(1, 147) 1.0 False\n'
+    )

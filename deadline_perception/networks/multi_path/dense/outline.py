@@ -53,8 +53,7 @@ class DenseOutline(MultiPathOutline):
         best *= forms.sigmoid(centred)
         chosen = forms.best_first(best, CANDIDATES * count)
         anchors = all_anchors(size)[chosen]
-        boxes = forms.decode(deltas[chosen], anchors, DELTA_WEIGHTS)
-        boxes = forms.clip(boxes, size)
+        boxes = forms.clip(forms.decode(deltas[chosen], anchors, DELTA_WEIGHTS), size)
         kept = forms.nms(boxes, NMS_IOU)[:count]
         chosen = chosen[kept]
         scores = forms.sigmoid(logits[chosen])
