@@ -30,11 +30,6 @@ class Choice(NamedTuple):
     feasible: bool
     quality: float
 
-    def beside(self, interruption_ms: float) -> Choice:
-        """The same with what interruptions take on top of its bound; the policy was given so much less time."""
-        path, forecast_ms, bound_ms, feasible, quality = self
-        return Choice(path, forecast_ms, bound_ms + interruption_ms, feasible, quality)
-
 
 class Policy(Protocol):
     """Chooses execution paths. Between two calls of `observe` the same arguments give the same choice.

@@ -15,7 +15,7 @@ from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import WhileWanted
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import MessageIntake
-from deadline_perception.nodes.messages import MOST_ROWS, bounded
+from deadline_perception.nodes.messages import bounded
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
@@ -102,10 +102,6 @@ def take_waiting(subscription: Subscription) -> list[tuple[bytes, dict[str, int]
         return list(takewhile(lambda one: one is not None, found))
 
 
-def _published_ns(one: tuple[bytes, dict[str, int]]) -> int:
-    return one[1]['source_timestamp']
-
-
 class ContentionMonitorNode(ManagedNode):
     """While active, publishes `~/state` by timer. No sensor has to exist.
 
@@ -180,7 +176,8 @@ class ContentionMonitorNode(ManagedNode):
         waiting = {entry.topic_name: take_waiting(entry) for entry in self._frames_in}
         self._flooded = [topic for topic, found in waiting.items() if len(found) == FRAMES.depth]
         # In the order in which they were reported: a late frame takes the place of what was said of it just before.
-        for raw, _ in sorted(chain(*waiting.values()), key=_published_ns):
+        in_order = sorted(chain(*waiting.values()), key=lambda one: one[1]['source_timestamp'])
+        for raw, _ in in_order:
             message = self._intake.message_in(raw, FrameLatency, 'detector/latency')
             if message is not None:
                 observe_frame(self._estimator, message)
@@ -204,7 +201,7 @@ class ContentionMonitorNode(ManagedNode):
             slowdown=slowdown,
             probe_ms=self._probe_ms,
             probe_idle_ms=self._probe.idle_ms,
-            sources=[*self._readings.sources, *self._estimator.sources][:MOST_ROWS],
+            sources=[*self._readings.sources, *self._estimator.sources],
             degraded=bool(self._readings.reason),
             reason=bounded(self._readings.reason),
             **{

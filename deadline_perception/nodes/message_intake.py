@@ -87,8 +87,8 @@ def _values(value: Untyped, parts: list[str]) -> Iterator[Untyped]:
 
 _CONTENTION = (
     Range('slowdown', 1.0, MAX_SLOWDOWN),
-    Range('sources', 0, 100),
-    Range('sources[]', 0, LONGEST_TEXT),
+    Range('sources', 0, 16),
+    Range('sources[]', 0, 100),
 )
 _BUDGET = (
     Range('budget_ms', 0.001, MAX_BUDGET_MS, 'ms'),

@@ -182,7 +182,7 @@ class TimedInference:
         """The path to start on with so much time; a bound that fits leaves room for interruptions."""
         extra_ms = times.interruption_ms
         plan = self.policy.plan(remaining_ms - extra_ms, times.factor, times.p90_share)
-        return plan.beside(extra_ms) if extra_ms else plan
+        return plan._replace(bound_ms=plan.bound_ms + extra_ms)
 
 
 @dataclass(eq=False)
@@ -340,21 +340,19 @@ class InferenceRun:
         if for_tracks_ms is not None:
             p90_share = 1.0
             remaining_ms = for_tracks_ms
-            extra_ms = 0.0
-            limit_ms = remaining_ms
         else:
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
-            limit_ms = remaining_ms = self.due_ms - at_ms - reserve_ms
+            remaining_ms = self.due_ms - at_ms - reserve_ms
         bound_ms = rest_ms * factor
-        if self.until_ms < math.inf and bound_ms + extra_ms <= limit_ms:
+        if self.until_ms < math.inf and bound_ms + extra_ms <= remaining_ms:
             # Planned for what is left until the next image, and so kept: nothing better fits before it.
             choice = Choice(run.path, rest_ms, bound_ms, True, self.plan.quality)
         else:
             choice = self.inference.policy.redecide(
-                run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
+                run.path, segment, remaining_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
             )
         if extra_ms:
-            choice = choice.beside(extra_ms)
+            choice = choice._replace(bound_ms=choice.bound_ms + extra_ms)
         decided_ms = self.inference.clock_ms()
         if choice.path.settings != run.path.settings:
             run.redirect(choice.path)

@@ -141,7 +141,7 @@ class FrameReserve:
     Attributes:
         deciding_ms: for its decisions, finite and >= 0.
         publishing_ms: from the network's end to published detections, finite and >= 0.
-        spare_ms: how much of that is not needed as likely as not.
+        spare_ms: how much of that half of all answers do not need.
     """
 
     deciding_ms: float

@@ -123,7 +123,7 @@ def transfer(
         facts=read_device_facts(detector.device),
         engine=detector.engine.identity,
         scaled_from=reference.scaled_from or str(reference.facts),
-        date=_now(),
+        date=datetime.now(timezone.utc).isoformat(timespec='seconds'),
         load_before=round(load_before, 2),
         wcet=None,
         segments=scaled_segments(reference.segments, here),
@@ -147,14 +147,12 @@ def scaled_segments(
             ratios.setdefault(kind_of(key), []).append(times.p50 / reference[key].p50)
     factors = {kind: float(np.median(of_kind)) for kind, of_kind in ratios.items()}
     other = float(np.median([ratio for of_kind in ratios.values() for ratio in of_kind] or [1.0]))
-    return {
-        key: here.get(key) or _scaled(times, factors.get(kind_of(key), other), 0)
-        for key, times in reference.items()
-    }
-
-
-def _scaled(times: Quantiles, factor: float, count: int) -> Quantiles:
-    return Quantiles.of([value * factor for value in times.values_ms], count)
+    scaled = {}
+    for key, times in reference.items():
+        factor = factors.get(kind_of(key), other)
+        of_reference = Quantiles.of([value * factor for value in times.values_ms], 0)
+        scaled[key] = here.get(key, of_reference)
+    return scaled
 
 
 def blocks_image(size: tuple[int, int]) -> np.ndarray:
@@ -164,10 +162,6 @@ def blocks_image(size: tuple[int, int]) -> np.ndarray:
     rows, columns = -(-height // _BLOCK_PX), -(-width // _BLOCK_PX)
     blocks = np.random.default_rng(0).integers(0, 256, (rows, columns, 3), np.uint8)
     return blocks.repeat(_BLOCK_PX, 0).repeat(_BLOCK_PX, 1)[:height, :width].copy()
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec='seconds')
 
 
 def _family(engine: str) -> str:

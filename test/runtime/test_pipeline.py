@@ -652,7 +652,7 @@ def test_the_network_goes_on_with_the_best_path_until_the_next_image(bench, cloc
     clock.ms += 900.0
     bench.run(pipeline)
     assert [record.path for record in bench.late] == [policy.SHORT, policy.LONG]
-    assert policy.asked_ms == pytest.approx([0.0, 900.0])
+    assert policy.asked_ms == pytest.approx([0.0, 900.0 / 1.5], rel=1e-3)  # by the bound
 
 
 @pytest.mark.parametrize(('spares', 'asked_ms'), [(True, 360.0), (False, 10_000.0)])

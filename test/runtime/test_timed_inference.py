@@ -146,6 +146,7 @@ def run(
     p90_share=1.0,
     deciding_ms=0.0,
     publishing_ms=0.0,
+    spare_ms=0.0,
     interruption_ms=0.0,
     next_images=None,
     worst=None,
@@ -163,7 +164,7 @@ def run(
         slowdown,
         slowdown * calibration_factor,
         p90_share,
-        FrameReserve(deciding_ms, publishing_ms),
+        FrameReserve(deciding_ms, publishing_ms, spare_ms),
         interruption_ms,
         worst=worst,
         bounds=CALIBRATED if worst is None else WCET,
@@ -277,9 +278,26 @@ def test_when_nothing_fits_takes_the_best_path_until_the_next_image(free_ms, slo
     assert late.given_up_after == []
     assert frame.reason.startswith('no time for the frame')
     assert not frame.plan.feasible
-    assert frame.path == POLICY.plan(free_ms, slowdown).path
+    # Begun on one whose bound fits, and longer as time is saved on the way.
+    least_ms, most_ms = (
+        FORECAST.forecast_ms(POLICY.plan(free_ms, factor).path)
+        for factor in (3.0 * slowdown, slowdown)
+    )
+    assert least_ms <= FORECAST.forecast_ms(frame.path) <= most_ms
     assert free_ms == 0.0 or network.now_ms <= 1000.0 + free_ms
     assert frame.result is not None
+
+
+def test_where_nothing_fits_what_publishing_mostly_spares_is_time_for_the_network():
+    least_ms = FORECAST.forecast_ms(SPACE.smallest)
+    network = CountingNetwork(lambda segment: 0.0)
+    frame, late = run(network, 0.5 * least_ms, spare_ms=2.0 * least_ms)
+    assert late.given_up_after is None and frame.result is not None
+    assert not frame.plan.feasible  # though the bound would fit now: nothing is promised
+    assert frame.remaining_ms == pytest.approx(2.5 * least_ms)
+    frame, _ = run(CountingNetwork(), 1.5 * least_ms, spare_ms=100.0 * least_ms)
+    assert frame.plan.feasible
+    assert frame.remaining_ms == pytest.approx(1.5 * least_ms)  # a promise keeps all of it
 
 
 def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():

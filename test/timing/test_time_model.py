@@ -168,6 +168,17 @@ def test_reserves_are_generous_until_eight_frames_were_seen_and_a_millisecond_at
     assert model.reserve.publishing_ms == 1.0
 
 
+def test_what_publishing_has_beyond_its_median_is_spare():
+    publishing = Reserve(1.0, 15.0, quantile=0.95)
+    assert publishing.spare_ms == 0.0
+    for took_ms in (2.0, 2.0, 2.0, 9.0) * 5:
+        publishing.observe(took_ms)
+    assert (publishing.reserve_ms, publishing.spare_ms) == (9.0, 7.0)
+    for _ in range(20):
+        publishing.observe(100.0)
+    assert (publishing.reserve_ms, publishing.spare_ms) == (15.0, 0.0)  # of a ceiling nothing
+
+
 def test_a_result_beside_a_running_network_is_given_half_of_publishing_earlier(learnt):
     assert learnt.model.reserve.lead_ms == 1.5
     assert FrameReserve(30.0, 8.0).lead_ms == 4.0
