@@ -21,18 +21,17 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from parts.harness import ROOT, run_logged, show
 
 from deadline_perception.core.device import process_environment, read_device_facts, use_threads
 from deadline_perception.engines.choice import choose_engine, is_installed
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
-from deadline_perception.timing.profile import default_profile_path
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 LOGS = ROOT / 'out' / 'benchmarks'
-PROFILED = ('decision_cost',)  # takes times of the shipped network on this machine
 MOST_BUSY, LOOK_S = 0.1, 3.0  # share of all processors, over this time
 OVERTIME = 2.0
 QUICK = '--quick'
@@ -59,10 +58,10 @@ class Benchmark:
         """Name of the script."""
         return Path(self.file).stem
 
-    def has(self, option: str) -> bool:
-        """The script has an option."""
-        text = (ROOT / self.file).read_text(encoding='utf-8')
-        return f"'{option}'" in text or option == QUICK and bool(re.search(r'\bquick=f?\'', text))
+    @property
+    def has_quick(self) -> bool:
+        """The script has a quick way."""
+        return bool(re.search(r'\bquick=f?\'', (ROOT / self.file).read_text(encoding='utf-8')))
 
 
 def benchmarks() -> list[Benchmark]:
@@ -71,24 +70,10 @@ def benchmarks() -> list[Benchmark]:
     return [Benchmark(file, shows, float(minutes)) for file, shows, minutes in rows]
 
 
-def ticks() -> tuple[int, int]:
-    """Busy and all ticks of the processors together, since the system started."""
-    values = [int(word) for word in Path('/proc/stat').read_text().splitlines()[0].split()[1:9]]
-    return sum(values) - values[3] - values[4], sum(values)
-
-
-def busy_share(seconds: float) -> float:
-    """Share of all processors that is busy, over so many seconds."""
-    busy, every = ticks()
-    time.sleep(seconds)
-    busy_later, every_later = ticks()
-    return (busy_later - busy) / max(1, every_later - every)
-
-
 def wait_until_idle(patience_minutes: float) -> float:
     """Blocks while the machine is busy, not longer than that; the last share."""
     until = time.monotonic() + 60.0 * patience_minutes
-    while (share := busy_share(LOOK_S)) > MOST_BUSY and time.monotonic() < until:
+    while (share := psutil.cpu_percent(LOOK_S) / 100.0) > MOST_BUSY and time.monotonic() < until:
         pass
     return share
 
@@ -106,8 +91,8 @@ def run(benchmark: Benchmark, arguments: list[str], log: Path) -> tuple[str, flo
     return 'done' if status == 0 else f'failed with {status}', took_s / 60.0
 
 
-def check_prepared() -> Path:
-    """Makes sure that the shipped network's segments are prepared for one thread of this CPU; where its profile lies.
+def check_prepared() -> None:
+    """Makes sure that the shipped network's segments are prepared for one thread of this CPU.
 
     Raises:
         StoreError: they are not, with the command to run.
@@ -115,12 +100,10 @@ def check_prepared() -> Path:
     use_threads(1)
     weights = find_weights(DEFAULT_WEIGHTS)
     facts = read_device_facts('cpu', environment={**os.environ, **process_environment(1)})
-    network = load_detector(weights)
     if is_installed():
-        choose_engine('openvino', network, facts, str(weights))
+        choose_engine('openvino', load_detector(weights), facts, str(weights))
     else:
         print('OpenVINO is not installed: the network runs in eager PyTorch', flush=True)
-    return default_profile_path(network.config_name, facts)
 
 
 def main() -> None:
@@ -156,13 +139,13 @@ def main() -> None:
         for benchmark in every
         if benchmark.script in args.only
         and benchmark.script not in args.skip
-        and (benchmark.has(QUICK) or not args.quick)
+        and (benchmark.has_quick or not args.quick)
     ]
     if args.list:
         rows = [(one.file, one.shows, f'{one.minutes:g}') for one in chosen]
         show('benchmarks', ('benchmark', 'shows', 'minutes'), rows, words=2)
         return
-    profile = check_prepared()
+    check_prepared()
     LOGS.mkdir(parents=True, exist_ok=True)
     total = sum(benchmark.minutes for benchmark in chosen)
     print(
@@ -176,8 +159,6 @@ def main() -> None:
         remark = f', although {share:.0%} of the processors are busy' if share > MOST_BUSY else ''
         print(f'{number} of {len(chosen)}: {benchmark.script}{remark}', flush=True)
         arguments = [QUICK] if args.quick else []
-        if benchmark.script in PROFILED and profile.is_file():
-            arguments += ['--profile', str(profile)]
         said, minutes = run(benchmark, arguments, LOGS / f'{benchmark.script}.log')
         print(f'  {said}, {minutes:.1f} of {benchmark.minutes:g} minutes', flush=True)
         if said != 'done':

@@ -1,6 +1,6 @@
 """A drive at varying speed through the detector as it ships: how many of the images that it promises are late.
 
-    python benchmarks/deadlines.py [--quick] [--data SOURCE] [--minutes 2.4] [--budgets-ms LEAST MOST]
+    python benchmarks/deadlines.py [--quick] [--minutes 2.4]
 
 The drive over and over, ten images a second, alone, beside programs that load the machine in bursts, and beside them
 without the priority that the node asks the kernel for; an image that waits is replaced by a newer one, as in the node.
@@ -9,7 +9,7 @@ others, is a matter of `replay.py`, which has images and frames enough to tell.
 
 Budgets follow the speed as in the node, but over a range of the machine's own, so that there is something to decide on
 any: from LEAST_FACTOR times what the cheapest path's bound and the reserve take to FULL_FACTOR times what an image
-without a limit takes, both measured at the begin of the run; --budgets-ms gives the range.
+without a limit takes, both measured at the begin of the run.
 
 The co-runners are as many programs as there are cores, whose duty cycle changes every 0.5 to 3 s.
 Writes results/deadlines.json.
@@ -22,12 +22,11 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import yaml
 from parts.beside_programs import beside_programs
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, option, run_script, show
 
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.stopwatch import now_ms
@@ -51,6 +50,7 @@ FULL_FACTOR, FULL_FRAMES = 1.5, 20
 MONITOR_RATE_HZ = 3.0  # of the contention monitor
 PERIOD_MS = 100.0  # of the demo's camera
 QUICK_S = 6.0
+DRIVE = 'drive:seconds=30,rate_hz=7'
 GOAL_MISSES, GOAL_LIMIT = 0.01, 0.015  # of promised frames, and of the 95 % limit of their share
 # Each co-runner works for a share of every 20 ms.
 CO_RUNNER = """
@@ -181,32 +181,25 @@ def budget_range(
 
 
 def main(run: Run) -> None:
-    args = run.args
-    if args.budgets_ms and not 0.0 < args.budgets_ms[0] <= args.budgets_ms[1] < float('inf'):
-        raise ValueError(
-            f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and '
-            'first'
-        )
-    restart_with_environment(args.threads)
-    sequence, note = with_speed_in_every_frame(open_source(args.data))
+    restart_with_environment(DEFAULT_THREADS)
+    sequence, note = with_speed_in_every_frame(open_source(DRIVE))
     images = [frame.load_bgr() for frame in sequence.frames]
-    options = NetworkOptions(model=str(args.weights), threads=args.threads)
-    limit_s = QUICK_S if run.quick else 60.0 * args.minutes
+    options = NetworkOptions(model=str(ROOT / DEFAULT_WEIGHTS), threads=DEFAULT_THREADS)
+    limit_s = QUICK_S if run.quick else 60.0 * run.args.minutes
     budgets, loads, rows = {}, {}, []
     gc.disable()  # within a frame, as in the node
-    beside = f'beside {args.co_runners} co-runners'
+    co_runners = len(os.sched_getaffinity(0))
+    beside = f'beside {co_runners} co-runners'
     for load, programs, mode in (
         ('alone', 0, 'auto'),
-        (beside, args.co_runners, 'auto'),
-        (f'{beside}, priority off', args.co_runners, 'off'),
+        (beside, co_runners, 'auto'),
+        (f'{beside}, priority off', co_runners, 'off'),
     ):
         with DeadlineDetector(options, priority=mode) as detector:
             if not budgets:
                 budgets = budget_range(
                     detector, images, [frame.speed_mps for frame in sequence.frames]
                 )
-                if args.budgets_ms:
-                    budgets['least_ms'], budgets['most_ms'] = args.budgets_ms
                 print(f'budgets {budgets["least_ms"]:.1f} to {budgets["most_ms"]:.1f} ms')
                 table_ms = budgets.pop('table_ms')
                 limits_ms = budgets['least_ms'], budgets['most_ms']
@@ -251,7 +244,7 @@ def main(run: Run) -> None:
         rows,
     )
     run.write(
-        weights=args.weights.name,
+        weights=DEFAULT_WEIGHTS.name,
         data=sequence.name,
         note=note,
         period_ms=PERIOD_MS,
@@ -263,40 +256,6 @@ def main(run: Run) -> None:
 if __name__ == '__main__':
     run_script(
         main,
-        {
-            '--data': {
-                'default': 'drive:seconds=30,rate_hz=7',
-                'help': 'source of frames, as of the demo',
-            },
-            '--minutes': {
-                'type': float,
-                'default': 2.4,
-                'above': 0.0,
-                'help': 'time of each condition',
-            },
-            '--weights': {
-                'type': Path,
-                'default': ROOT / DEFAULT_WEIGHTS,
-                'help': 'network, with what lies beside it',
-            },
-            '--threads': {
-                'type': int,
-                'default': DEFAULT_THREADS,
-                'help': 'CPU threads of the network',
-            },
-            '--co-runners': {
-                'type': int,
-                'default': len(os.sched_getaffinity(0)),
-                'least': 0,
-                'help': 'programs beside the network',
-            },
-            '--budgets-ms': {
-                'type': float,
-                'nargs': 2,
-                'metavar': ('LEAST', 'MOST'),
-                'help': f"range of the budgets; without it, from {LEAST_FACTOR} times the cheapest path's "
-                f'bound to {FULL_FACTOR} times what an image without a limit takes',
-            },
-        },
+        {'--minutes': option(2.4, 'time of each condition', above=0.0)},
         quick='6 s of each condition',
     )

@@ -8,8 +8,8 @@ the other; `cold`: before each one the caches are swept by as much memory as a n
 Goals: a median under 20 us each for the frontier and 30 us for passes, and all of a frame's under 0.2 % of the
 cheapest path's time. Passes are 250 paths of a network of 3,000, each alone and after a first look of two scales,
 decided by chances of 400 frames that were seen. `loop`: what a frame takes around the network in `TimedInference`, so
-the decisions with all that is noted about them, with a network that at most sweeps the caches; `noted`: one decision
-there, as messages and the demo have it. Writes results/decision_cost.json.
+the decisions with all that is noted about them, with a network that at most sweeps the caches. Writes
+results/decision_cost.json.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import math
 import random
 import statistics
 import time
+from collections.abc import Callable
 
 import numpy as np
-from parts.harness import ROOT, Run, option, quantiles, run_script, show
+from parts.harness import ROOT, Run, quantiles, run_script, show
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts
@@ -29,7 +30,7 @@ from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Policy
+from deadline_perception.decision.policy import Choice, Policy
 from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.passes import passes_space
@@ -150,35 +151,33 @@ def time_decisions(
     frames: int,
     rng: random.Random,
     sweep: np.ndarray | None,
-) -> tuple[list[float], list[float], list[float]]:
-    """Plans frames and decides them anew at every operator.
-
-    Returns:
-        Times in us of the plans, of the re-decisions, and of both together in each frame.
-    """
+) -> tuple[list[float], list[float]]:
+    """Plans frames and decides them anew at every operator; times in us of decisions, and of all in each frame."""
     decided = [index for index, segment in enumerate(space.segments) if segment.operator]
-    plans, again, totals = [], [], []
-    clock = time.perf_counter_ns
-    for _ in range(frames):
-        remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
+    each, totals = [], []
+
+    def timed(decide: Callable[[], Choice]) -> Choice:
         if sweep is not None:
-            sweep += 1
-        begun = clock()
-        choice = policy.plan(remaining_ms, factor, LIKELY)
-        plans.append((clock() - begun) / 1000.0)
-        total = plans[-1]
+            np.add(sweep, 1, out=sweep)
+        begun = time.perf_counter_ns()
+        choice = decide()
+        each.append((time.perf_counter_ns() - begun) / 1000.0)
+        return choice
+
+    for _ in range(frames):
+        before, factor = len(each), rng.uniform(1.0, 2.0)
+        remaining_ms = longest_ms * rng.uniform(0.1, 1.5)
+        choice = timed(lambda: policy.plan(remaining_ms, factor, LIKELY))
         for segment in decided:
-            left_ms = remaining_ms * (1.0 - segment / len(space.segments)) * rng.uniform(0.8, 1.1)
-            if not space.applies(segment, choice.path):
-                continue
-            if sweep is not None:
-                sweep += 1
-            begun = clock()
-            choice = policy.redecide(choice.path, segment, left_ms, factor, p90_share=LIKELY)
-            again.append((clock() - begun) / 1000.0)
-            total += again[-1]
-        totals.append(total)
-    return plans, again, totals
+            if space.applies(segment, choice.path):
+                left_ms = (
+                    remaining_ms * (1.0 - segment / len(space.segments)) * rng.uniform(0.8, 1.1)
+                )
+                choice = timed(
+                    lambda: policy.redecide(choice.path, segment, left_ms, factor, p90_share=LIKELY)
+                )
+        totals.append(sum(each[before:]))
+    return each, totals
 
 
 class NoNetwork:
@@ -223,10 +222,10 @@ def time_loop(
     rng: random.Random,
     sweep: np.ndarray | None,
     model: TimeModel | None,
-) -> tuple[list[float], list[float]]:
-    """Times in us that frames spend in the inference loop outside the network, and that each decision of it takes."""
+) -> list[float]:
+    """Times in us that frames spend in the inference loop outside the network."""
     inference = TimedInference(NoNetwork(space, sweep), space, policy)
-    image, times, noted = np.zeros((4, 4, 3), np.uint8), [], []
+    image, times = np.zeros((4, 4, 3), np.uint8), []
     for _ in range(frames):
         remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
         if sweep is not None:
@@ -237,67 +236,46 @@ def time_loop(
         inference.begin(image, job, due_ms=due_ms, may_abort=False).until_answer()
         if math.isfinite(job.decision_ms):  # it was not aborted after a first look
             times.append(1000.0 * job.decision_ms)
-        noted += [decision.decision_us for decision in job.decisions]
-    return times, noted
+    return times
 
 
 def main(run: Run) -> None:
-    args = run.args
     frames = 60 if run.quick else FRAMES
-    measured = LatencyProfile.load(args.profile)
+    measured = LatencyProfile.load(PROFILE)
     cheapest_ms = min(times.p50 for times in measured.paths.values())
-    shown, rows, sweep = [], [], np.zeros(SWEPT_BYTES, np.uint8)
+    rows, sweep = [], np.zeros(SWEPT_BYTES, np.uint8)
     for space in (*SPACES, passes_of(SPACES[1])):
         rng = random.Random(len(space))
         forecast = made_up_times(space, rng)
         longest_ms = forecast.forecast_ms(space.largest)
         quality = made_up_quality(space, forecast, rng)
-        begun_s = time.perf_counter()
         policy, model = ready_policy(space, forecast, quality, rng)
-        prepared_s = time.perf_counter() - begun_s
         for caches in ('hot', 'cold'):
             swept, count = (None, frames) if caches == 'hot' else (sweep, max(frames // 3, 1))
-            plans, again, totals = time_decisions(policy, space, longest_ms, count, rng, swept)
-            loop, noted = time_loop(policy, space, forecast, longest_ms, count, rng, swept, model)
-            loop_share = statistics.median(loop) / 1000.0 / cheapest_ms
-            share = statistics.median(totals) / 1000.0 / cheapest_ms
-            spreads = {
-                key: quantiles(times_us, 'p50', 'p99')
-                for key, times_us in (
-                    ('plan_us', plans),
-                    ('redecision_us', again),
-                    ('frame_us', totals),
-                    ('loop_us', loop),
-                    ('noted_us', noted),
-                )
-            }
+            each, totals = time_decisions(policy, space, longest_ms, count, rng, swept)
+            loop = time_loop(policy, space, forecast, longest_ms, count, rng, swept, model)
             rows.append(
                 {
                     'paths': len(space),
                     'passes': model is not None,
                     'caches': caches,
-                    'prepared_s': round(prepared_s, 2),
-                    **spreads,
-                    'share_of_cheapest_path': round(share, 6),
-                    'loop_share_of_cheapest_path': round(loop_share, 6),
-                    'each_us': statistics.median(plans + again),
+                    'frame_us': quantiles(totals, 'p50', 'p99'),
+                    'loop_us': quantiles(loop, 'p50', 'p99'),
+                    'share_of_cheapest_path': statistics.median(totals) / 1000.0 / cheapest_ms,
+                    'each_us': statistics.median(each),
                 }
             )
-            shown.append(
-                (
-                    f'{len(space):,}{"" if model is None else ", passes"}',
-                    caches,
-                    prepared_s,
-                    *(f'{each["p50"]:.1f} ({each["p99"]:.1f})' for each in spreads.values()),
-                    f'{share:.2%}',
-                    f'{loop_share:.2%}',
-                )
-            )
     show(
-        f'decisions, us: p50 (p99); the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
-        'paths | caches | prepared in s | plan | re-decision | '
-        'all of a frame | loop | noted | frame of cheapest | loop of cheapest',
-        shown,
+        f'decisions, us; the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
+        'paths | passes | caches | each p50 | all of a frame p50 | p99 | loop p50 | p99 | of cheapest',
+        [
+            (
+                *(row['paths'], row['passes'], row['caches'], row['each_us']),
+                *(*row['frame_us'].values(), *row['loop_us'].values()),
+                f'{row["share_of_cheapest_path"]:.2%}',
+            )
+            for row in rows
+        ],
     )
     for row in rows:
         words = f'of {row["paths"]:,} paths{" in passes" * row["passes"]}, {row["caches"]}'
@@ -312,10 +290,4 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(
-        main,
-        {
-            '--profile': option(PROFILE, "whose cheapest path's time decisions are held to"),
-        },
-        quick='60 frames',
-    )
+    run_script(main, quick='60 frames')

@@ -12,7 +12,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from parts.harness import Run, run_command, run_script
+from parts.harness import Run, option, run_command, run_script
 
 SHOWN = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'distinct_paths')
 
@@ -45,12 +45,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--runs': {'type': int, 'default': 5, 'least': 1, 'help': 'runs with each load'},
-            '--loads': {
-                'type': int,
-                'nargs': '+',
-                'default': [0, 2],
-                'help': 'busy programs beside the nodes',
-            },
+            '--runs': option(5, 'runs with each load', least=1),
+            '--loads': option([0, 2], 'busy programs beside the nodes', type=int, nargs='+'),
         },
     )

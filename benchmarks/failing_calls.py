@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 from parts.failing_allocations import HANG, End, FailingAllocations, spaced
-from parts.harness import Run, run_script, show
+from parts.harness import Run, compile_library, option, run_script, show
 from parts.write_paths import WritePath, write_paths
 
 from deadline_perception.tools.command_line import exit_status
@@ -168,13 +168,11 @@ class Tried:
         count: how many the path makes.
         ends: what failed, and what is wrong, for each that was tried.
         aborts: those that ended the process, by place.
-        misnamed: those that were no MemoryError, but an error of this class of CPython's or a library's.
     """
 
     count: int
     ends: list[tuple[str, str, str]] = field(default_factory=list)
     aborts: Counter = field(default_factory=Counter)
-    misnamed: Counter = field(default_factory=Counter)
 
 
 def try_allocations(path: WritePath, allocations: FailingAllocations, most: int) -> Tried:
@@ -198,8 +196,6 @@ def try_allocations(path: WritePath, allocations: FailingAllocations, most: int)
             for name in found.keys() & after.keys():
                 if name.endswith(_DRAWN) and found[name] != before.get(name):
                     found[name] = after[name]
-            if end.misnamed:
-                tried.misnamed[end.misnamed] += 1
             if end.signal not in ('', HANG) or end.signal and _NEVER_BEGAN.search(end.words):
                 tried.aborts[f'{end.signal}: {place_of_abort(end)}'] += 1
                 found = {name: content for name, content in found.items() if not is_partial(name)}
@@ -226,41 +222,27 @@ def place_of_abort(end: End) -> str:
     return where if end.signal == HANG else f'{said}, in {where}'
 
 
-def compiled(folder: Path) -> Path:
-    """The library, compiled; raises ValueError where there is no compiler."""
-    library = folder / 'failing_calls.so'
-    source = Path(__file__).parent / 'parts' / 'failing_calls.c'
-    try:
-        subprocess.run(
-            ['cc', '-shared', '-fPIC', '-O1', '-o', library, source, '-ldl'],
-            check=True,
-            capture_output=True,
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ValueError(f'{source} cannot be compiled ({error}), expected a C compiler named cc')
-    return library
-
-
 def main(run: Run) -> int:
     """Tries all calls; returns 1 where something is wrong."""
     if _LIBRARY not in os.environ:
         with tempfile.TemporaryDirectory() as folder:
-            library = str(compiled(Path(folder)))
+            library = f'{folder}/failing_calls.so'
+            compile_library(Path(__file__).parent / 'parts' / 'failing_calls.c', Path(library))
             environment = {**os.environ, 'LD_PRELOAD': library, _LIBRARY: library}
             # All allocations are seen, and no thread of PyTorch's is missing in a forked process.
             environment |= {'PYTHONMALLOC': 'malloc', 'OMP_NUM_THREADS': '1'}
             return subprocess.run([sys.executable, *sys.argv], env=environment).returncode
     calls, rows, bad = FailingCalls(os.environ[_LIBRARY]), [], []
     allocations = FailingAllocations(os.environ[_LIBRARY], status_and_words)
-    most, aborted = (_QUICK_ALLOCATIONS if run.quick else run.args.allocations), Counter()
-    misnamed: Counter = Counter()
+    most = _QUICK_ALLOCATIONS if run.quick else run.args.allocations
+    aborted = Counter()
     paths = [path for path in write_paths() if not run.args.only or path.name in run.args.only]
     for path in paths[:_QUICK_PATHS] if run.quick and not run.args.only else paths:
         errors = _QUICK_ERRORS if run.quick else ERRORS
         ends = list(try_path(path, calls, errors))
         failed = try_allocations(path, allocations, most)
         wrong = [(path.name, *end) for end in [*ends, *failed.ends] if end[2]]
-        aborted, misnamed = aborted + failed.aborts, misnamed + failed.misnamed
+        aborted += failed.aborts
         kinds = Counter(call.split()[1] for error, call, _ in ends if error == errors[0])
         rows.append({'path': path.name, 'calls': kinds.total(), 'tried': len(ends)})
         rows[-1] |= {'allocations': failed.count, 'allocations_tried': len(failed.ends)}
@@ -290,7 +272,6 @@ def main(run: Run) -> int:
         tried=tried,
         allocations_tried=tried_allocations,
         aborts=dict(aborted.most_common()),
-        misnamed=dict(misnamed.most_common()),
         wrong=len(bad),
         errors=list(ERRORS),
         paths=rows,
@@ -303,13 +284,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--only': {'nargs': '+', 'default': [], 'metavar': 'NAME', 'help': 'what is written'},
-            '--allocations': {
-                'type': int,
-                'default': 1000,
-                'least': 1,
-                'help': 'that fail of each path, at most',
-            },
+            '--only': option([], 'what is written', nargs='+', metavar='NAME'),
+            '--allocations': option(1000, 'that fail of each path, at most', least=1),
         },
         quick=f'{_QUICK_PATHS} paths with one error and {_QUICK_ALLOCATIONS} allocations',
     )

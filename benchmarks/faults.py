@@ -25,7 +25,7 @@ from pathlib import Path
 
 from parts.fault_acts import Fault, Images
 from parts.fault_table import FAULTS, STANDS
-from parts.harness import Run, run_script
+from parts.harness import Run, option, run_script
 from parts.node_listener import HeardFrame
 from parts.node_process import StandError, profile_for
 from parts.node_stand import BUDGET_MS, Feed, SentImage, Stand
@@ -364,7 +364,7 @@ def inflict_all(
                         note(fault, verdict)
                         if verdict.why or not verdict.survived:
                             break  # what it has left behind shall not be blamed on the next
-            except StandError as error:  # nor must a stand that does not start hide the others
+            except (StandError, ValueError) as error:  # a stand that does not start hides no other
                 for fault in waiting:
                     verdicts.append(
                         Verdict(
@@ -474,23 +474,14 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--only': {
-                'nargs': '+',
-                'metavar': 'NAME',
-                'default': [],
-                'help': 'names of faults, or parts of them',
-            },
-            '--kind': {
-                'nargs': '+',
-                'choices': kinds,
-                'default': kinds,
-                'help': 'parts of the system that they meet',
-            },
-            '--list': {'action': 'store_true', 'help': 'say what there is, and do nothing'},
-            '--profile': {
-                'type': Path,
-                'help': "latency profile of the shipped weights; default: this device's own, "
-                'measured quickly where there is none',
-            },
+            '--only': option([], 'names of faults, or parts of them', nargs='+', metavar='NAME'),
+            '--kind': option(kinds, 'parts of the system that they meet', nargs='+', choices=kinds),
+            '--list': option(False, 'say what there is, and do nothing'),
+            '--profile': option(
+                None,
+                "latency profile of the shipped weights; default: this device's own, measured "
+                'quickly where there is none',
+                type=Path,
+            ),
         },
     )

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,48 +120,38 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        '--only',
-        nargs='+',
-        choices=[part.name for part in PARTS],
-        metavar='PART',
-        help=', '.join(part.name for part in PARTS),
-    )
+    names = [part.name for part in PARTS]
+    parser.add_argument('--only', nargs='+', choices=names, default=names, metavar='PART')
     parser.add_argument('--into', type=Path, help='folder of results; out/gpu/DEVICE without')
     parser.add_argument('--list', action='store_true', help='say what there is, and run nothing')
     args = parser.parse_args()
-    parts = [part for part in PARTS if args.only is None or part.name in args.only]
     try:
         device, why_not = str(read_device_facts('cuda').slug), ''
     except DeviceNotFound as error:
         device, why_not = 'none', str(error)
     into = (args.into or ROOT / 'out' / 'gpu' / device).absolute()
-    plan = planned(parts, into, why_not)
+    known = summary(into)
+    done = {name for name, outcome in known.items() if outcome.get('status') == 0}
+    chosen = [part for part in PARTS if part.name in args.only]
     show(
-        f'parts, some {sum(part.minutes for part in parts):.0f} minutes in all, into {into}',
+        f'parts, some {sum(part.minutes for part in chosen):.0f} minutes in all, into {into}',
         ('part', 'minutes', 'shows', 'skipped because'),
-        ((part.name, f'{part.minutes:g}', part.shows, reason or '-') for part, reason in plan),
+        [
+            (part.name, part.minutes, part.shows, DONE if part.name in done else why_not or '-')
+            for part in chosen
+        ],
     )
     if args.list:
         return 0
     into.mkdir(parents=True, exist_ok=True)
-    failed = 0
-    for part, reason in plan:
-        outcome = {'skipped': reason} if reason else run(part, into)
-        failed += outcome.get('status', 0) != 0
-        note(into, part.name, outcome)
+    todo = [part for part in chosen if part.name not in done]
+    for part in todo:
+        known[part.name] = {'skipped': why_not} if why_not else run(part, into)
+        replace_file(into / SUMMARY, json.dumps(known, indent=1) + '\n')
     print(f'wrote {into / SUMMARY}')
     if why_not:
         print(f'nothing was run: {why_not}')
-    return int(failed > 0)
-
-
-def planned(parts: Sequence[Part], into: Path, why_not: str) -> list[tuple[Part, str]]:
-    """Each part, and why it is not run, empty where it is; what is done stays so where the GPU is gone."""
-    known = summary(into)
-    return [
-        (part, DONE if known.get(part.name, {}).get('status') == 0 else why_not) for part in parts
-    ]
+    return int(any(known[part.name].get('status', 0) for part in todo))
 
 
 def summary(into: Path) -> dict:
@@ -173,14 +162,6 @@ def summary(into: Path) -> dict:
         return {}
 
 
-def note(into: Path, name: str, outcome: dict) -> None:
-    """Adds what came of a part; that of an earlier call stays where this one skipped it as done."""
-    known = summary(into)
-    if outcome.get('skipped') != DONE:
-        known[name] = outcome
-    replace_file(into / SUMMARY, json.dumps(known, indent=1) + '\n')
-
-
 def run(part: Part, into: Path) -> dict:
     """Runs a part, and says what came of it."""
     words = [sys.executable, *(word.replace('{into}', str(into)) for word in part.command.split())]
@@ -188,17 +169,11 @@ def run(part: Part, into: Path) -> dict:
     found = os.pathsep.join(
         filter(None, (str(ROOT), os.environ.get('PYTHONPATH')))
     )  # a server needs no install
-    status, took_s = run_logged(
-        words,
-        into / f'{part.name}.log',
-        LIMIT_S,
-        cwd=ROOT,
-        env={**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': found},
-    )
+    environment = {**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': found}
+    log = into / f'{part.name}.log'
+    status, took_s = run_logged(words, log, LIMIT_S, cwd=ROOT, env=environment)
     outcome = {'status': ENDED if status is None else status, 'seconds': round(took_s, 1)}
-    if status is None:
-        outcome['why'] = f'it took more than {LIMIT_S:.0f} s and was ended'
-    print(f'{part.name}: status {outcome["status"]} after {outcome["seconds"]:.0f} s', flush=True)
+    print(f'{part.name}: status {outcome["status"]} after {took_s:.0f} s', flush=True)
     return outcome
 
 

@@ -2,9 +2,9 @@
 
     python benchmarks/image_trace.py [--images 20]
 
-What a reader, and a profiler, has to follow: calls of the package's functions on all threads, the files that they lie
-in, and how often the next call lies in another file; until the answer is out, and with what is learnt from the image
-afterwards. 13 segments, 7 operators, policy `frontier`, ample time. Medians. Writes results/image_trace.json.
+What a reader, and a profiler, has to follow: calls of the package's functions on all threads, and the files that they
+lie in; until the answer is out, and with what is learnt from the image afterwards. 13 segments, 7 operators, policy
+`frontier`, ample time. Medians. Writes results/image_trace.json.
 """
 
 from __future__ import annotations
@@ -107,13 +107,9 @@ def main(run: Run) -> None:
     traces = [until_answer(trace) for trace in whole]
     calls = statistics.median(len(trace) for trace in traces)
     files = statistics.median(len({file for file, _ in trace}) for trace in traces)
-    switches = statistics.median(
-        sum(first[0] != second[0] for first, second in zip(trace, trace[1:])) for trace in traces
-    )
-    functions, by_file = set(traces[-1]), Counter(file for file, _ in traces[-1])
+    by_file = Counter(file for file, _ in traces[-1])
     with_learning = statistics.median(len(trace) for trace in whole)
     show('calls by file until the answer, last image', ('file', 'calls'), by_file.most_common())
-    print(f'{len(functions)} functions, {switches:.0f} changes of file')
     if not calls:
         raise RuntimeError(f'no call of {PACKAGE} was seen')
     run.goal('calls of one image', calls, most=GOAL_CALLS)
@@ -125,8 +121,6 @@ def main(run: Run) -> None:
         calls=calls,
         calls_with_learning=with_learning,
         files=files,
-        functions=len(functions),
-        switches=switches,
         calls_by_file=dict(by_file.most_common()),
     )
 

@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 from parts.harness import Run, option, run_script
 
 from deadline_perception.core.device import process_environment, use_threads
@@ -44,12 +45,6 @@ def run_frames() -> None:
             time_frame(network, image, network.path_space.smallest)
 
 
-def processor_s(pid: int) -> float:
-    """Processor time of a process so far."""
-    threads = Path(f'/proc/{pid}/task').iterdir()
-    return sum(int((thread / 'schedstat').read_text().split()[0]) for thread in threads) / 1e9
-
-
 def core_share(seconds: float) -> float:
     """Share of a core that the node takes beside frames."""
     from parts.node_process import profile_for
@@ -68,11 +63,11 @@ def core_share(seconds: float) -> float:
             Stand(('contention_monitor',), Path(folder), profile_for(None), feed=feed) as stand,
         ):
             worker.stdout.readline()
-            pid = stand.processes['contention_monitor'].pid
-            before_s, begun_ms = processor_s(pid), now_ms()
+            monitor = psutil.Process(stand.processes['contention_monitor'].pid)
+            before_s, begun_ms = sum(monitor.cpu_times()[:2]), now_ms()
             while (lasted_ms := now_ms() - begun_ms) < 1000.0 * seconds:
                 time.sleep(1.0)
-            return 1000.0 * (processor_s(pid) - before_s) / lasted_ms
+            return 1000.0 * (sum(monitor.cpu_times()[:2]) - before_s) / lasted_ms
     finally:
         stop_tied(worker)
 

@@ -33,7 +33,6 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.contention.load import busy_programs
-from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
 from deadline_perception.extras.several_networks.network_schedule import make_schedule
@@ -183,16 +182,10 @@ def summarise(task: NestedTask, records: Sequence[JobRecord]) -> dict[str, float
         gap_ms = following.arrived_ms - record.arrived_ms
         measured += gap_ms * task.quality.quality(record.level, gap_ms, SPEED_MPS)
         total_ms += gap_ms
-    levels = [record.level for record in good]
     return {
         'jobs': len(mine),
         'misses': misses,
         'miss_ratio': misses / max(1, len(mine)),
-        'miss_ratio_upper_95': clopper_pearson_upper(misses, len(mine)),
-        'overruns': sum(record.overran for record in mine),
-        'raised': sum(record.level > record.planned_level for record in mine),
-        'mean_level': float(np.mean(levels)) if levels else 0.0,
-        'mean_period_ms': weight_ms / max(1, len(mine)),
         'promised': promised / weight_ms if weight_ms else 0.0,
         'measured': measured / total_ms if total_ms else 0.0,
     }
@@ -263,10 +256,6 @@ def report(run: Run, found: dict[str, dict[str, dict[str, float]]]) -> None:
                     name,
                     row['jobs'],
                     f'{row["miss_ratio"]:.2%}',
-                    f'{row["miss_ratio_upper_95"]:.2%}',
-                    row['mean_level'],
-                    f'{row["raised"] / max(1, row["jobs"]):.0%}',
-                    row['mean_period_ms'],
                     row['promised'],
                     row['measured'],
                     ratio,
@@ -274,7 +263,7 @@ def report(run: Run, found: dict[str, dict[str, dict[str, float]]]) -> None:
             )
     show(
         'jobs of networks that share a processor',
-        'condition | task | jobs | misses | upper 95 % | level | raised | period, ms | promised | measured | ratio',
+        'condition | task | jobs | misses | promised | measured | ratio',
         rows,
     )
     for condition, by_task in found.items():

@@ -1,6 +1,6 @@
 """Time of a frame outside the network: image stamp to published detections, less the network's own time.
 
-    python benchmarks/node_overhead.py [--seconds 15] [--threads 2]
+    python benchmarks/node_overhead.py [--seconds 15]
 
 Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as
 JPEG. Prints a table and writes results/node_overhead.json.
@@ -14,8 +14,7 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import yaml
-from parts.harness import Run, option, run_script
+from parts.harness import Run, option, run_script, show
 
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import share_folder
@@ -34,23 +33,17 @@ from deadline_perception.tools.support.node_run import run_nodes
 SIZES = ((640, 380), (1280, 720))
 RATE_HZ = 4.0
 SPEED_MPS = 12.0  # leaves about 80 ms, so that frames end long before the next one comes
-PARTS = ('age', 'queue', 'convert', 'decision', 'publish')
 LIMIT_S = 300.0
 
 
-def record(
-    folder: Path, bag: Path, transport: str, weights: Path, profile: Path, threads: int
-) -> Recording:
+def record(folder: Path, bag: Path, transport: str, weights: Path, profile: Path) -> Recording:
     """Runs all nodes on a bag."""
     recording = folder / 'recording.mcap'
     recording.unlink(missing_ok=True)
-    parameters = folder / 'parameters.yaml'
-    parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': threads}}}))
     run_nodes(
         [
             *('--bag', str(bag), '--record', str(recording), '--image-transport', transport),
             *('--model', str(weights), '--profile', str(profile)),
-            *('--params-file', str(parameters)),
         ],
         folder / 'nodes.log',
         limit_s=LIMIT_S,
@@ -60,7 +53,7 @@ def record(
 
 
 def overheads(recording: Recording) -> dict:
-    """Spread of the time outside the network over all frames whose network finished, and of its parts, ms."""
+    """Spread of the time outside the network over all frames whose network finished, ms."""
     frames = [
         frame
         for frame in recording.frames
@@ -69,7 +62,6 @@ def overheads(recording: Recording) -> dict:
     return {
         'frames': len(frames),
         'overhead_ms': asdict(Spread.of(f.total_ms - f.network_ms for f in frames)),
-        'parts_ms': {part: asdict(Spread.of(f.phase_ms[part] for f in frames)) for part in PARTS},
     }
 
 
@@ -79,12 +71,10 @@ def main(run: Run) -> None:
         raise ValueError(f'--seconds is {args.seconds}, expected 1 to 200 s')
     check_ros()
     weights = find_weights(DEFAULT_WEIGHTS)
-    profile = ensure_profile(weights, 'cpu', args.threads, share_folder() / 'models' / 'profiles')
-    rows = []
-    print(
-        f'{"image":>10} {"transport":>10} {"p50":>7} {"p95":>7} {"p99":>7} {"max":>7}   ms; '
-        f'median of {", ".join(PARTS)}'
+    profile = ensure_profile(
+        weights, 'cpu', DEFAULT_THREADS, share_folder() / 'models' / 'profiles'
     )
+    rows = []
     with tempfile.TemporaryDirectory() as name:
         for (width, height), transport in itertools.product(SIZES, ('raw', 'compressed')):
             drive = render_drive(seconds=args.seconds, rate_hz=RATE_HZ, width=width, height=height)
@@ -93,18 +83,20 @@ def main(run: Run) -> None:
             )
             bag = Path(name) / 'input.mcap'
             write_bag(drive, bag, compressed=transport == 'compressed', overwrite=True)
-            found = overheads(
-                record(Path(name), bag, transport, weights, profile.file, args.threads)
-            )
+            found = overheads(record(Path(name), bag, transport, weights, profile.file))
             rows.append({'width': width, 'height': height, 'transport': transport, **found})
-            spread = found['overhead_ms']
-            print(
-                f'{width:>5}x{height:<4} {transport:>10} '
-                + ' '.join(f'{spread[key]:7.2f}' for key in ('p50', 'p95', 'p99', 'max'))
-                + '   '
-                + ', '.join(f'{found["parts_ms"][part]["p50"]:.2f}' for part in PARTS),
-                flush=True,
+    show(
+        'time of a frame outside the network, ms',
+        'image | transport | p50 | p95 | p99 | max',
+        [
+            (
+                f'{row["width"]}x{row["height"]}',
+                row['transport'],
+                *(row['overhead_ms'][key] for key in ('p50', 'p95', 'p99', 'max')),
             )
+            for row in rows
+        ],
+    )
     run.write(rate_hz=RATE_HZ, rows=rows)
 
 
@@ -113,6 +105,5 @@ if __name__ == '__main__':
         main,
         {
             '--seconds': option(15.0, 'length of each run'),
-            '--threads': option(DEFAULT_THREADS, 'CPU threads of the network'),
         },
     )

@@ -4,9 +4,8 @@
 
 Three processes: a camera that stamps each image just before it publishes it, the detector, and an observer, whose clock
 is read first in the callback of each message. Published is the time from the image's stamp to the return of the call
-that published the detections; the observer's, from that stamp to its callback. The difference has three parts, by the
-times that the middleware gives with a message: what the publishing call took after the message was on its way
-(negative), the way to the observer's middleware, and from there to its callback. Two observers hear the same frames,
+that published the detections; the observer's, from that stamp to its callback, or to the receipt by its middleware.
+Two observers hear the same frames,
 one of the usual priority and one that ranks above the detector; beside them a timer of that rank says how late any thread
 would wake. Phases of as many answered frames each: without stress, and under stress of processors, memory, disk, network,
 and all of them. Each budget lasts one image's period and is drawn, of 0.3 to 1.5 of what both looks take at their longest,
@@ -24,24 +23,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
 from deadline_perception.msg import TimeBudget
-from parts.harness import ROOT, Run, option, run_script, show
+from parts.harness import ROOT, Run, option, quantiles, run_script, show
 from parts.node_process import StandError, profile_for
 from parts.node_stand import START_LIMIT_S, Stand
 from parts.observed_latency import (
     AGREEMENT_MS,
     Heard,
     HeardLatency,
-    Joined,
     ObservedFrame,
-    figures,
+    differences,
     join,
     promises,
     spread,
@@ -53,7 +49,6 @@ from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.tied_process import start_tied, stop_tied
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.nodes.middleware import make_room_for_images
-from deadline_perception.runtime.job import Outcome
 from deadline_perception.tools.demo import check_ros, longest_looks_ms
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.support.node_run import keep_to_this_machine
@@ -70,24 +65,11 @@ MOST_LATE, MOST_AFTER_LATE, MOST_RUN = 0.01, 3.0, 3
 
 @dataclass(frozen=True)
 class Phase:
-    """When frames counted, ns of the system clock, and how busy the machine was meanwhile.
-
-    Attributes:
-        name: of PHASES.
-        load: average of the last minute at its end.
-        busy: share of all processors.
-        stolen: share of them that the host of a virtual machine took.
-        disk_mb_s, loopback_mb_s: written to and read from disks, and sent over the loopback interface.
-    """
+    """When frames counted, ns of the system clock; `name` is of PHASES."""
 
     name: str
     begin_ns: int
     end_ns: int
-    load: float
-    busy: float
-    stolen: float
-    disk_mb_s: float
-    loopback_mb_s: float
 
 
 @dataclass(frozen=True)
@@ -95,13 +77,11 @@ class Notes:
     """What the programs noted in all phases.
 
     Attributes:
-        stamps_ns: of the images that were published.
         wake_ups: when each of the timer was due, and how late it was, ns.
         detections, latencies: messages by observer.
         priority: that was granted to each observer.
     """
 
-    stamps_ns: Sequence[int]
     wake_ups: Sequence[tuple[int, int]]
     detections: Mapping[str, Sequence[Heard]]
     latencies: Mapping[str, Sequence[HeardLatency]]
@@ -141,18 +121,6 @@ def last_words(process: subprocess.Popen) -> object:
     return json.loads(process.stdout.read())
 
 
-def counters() -> tuple[float, float, float, int, int]:
-    """Busy, stolen and all seconds of the processors, bytes of the disks and of the loopback interface."""
-    times, disks = psutil.cpu_times(), psutil.disk_io_counters()
-    return (
-        sum(times[:8]) - times.idle - times.iowait,
-        times.steal,
-        sum(times[:8]),
-        0 if disks is None else disks.read_bytes + disks.write_bytes,
-        psutil.net_io_counters(pernic=True)['lo'].bytes_sent,
-    )
-
-
 def run_phase(
     name: str, stand: Stand, observer: subprocess.Popen, frames: int, limit_s: float, folder: Path
 ) -> Phase:
@@ -161,25 +129,11 @@ def run_phase(
         if 'network' in PHASES[name]:
             stand.wait(lambda: topic_is_flooded(stand.node), 'the flooded topic', limit_s)
         time.sleep(SETTLE_S)
-        before, begin_ns = counters(), time.time_ns()
+        begin_ns = time.time_ns()
         observer.stdin.write(f'{frames}\n')
         observer.stdin.flush()
         await_line(observer, 'heard', limit_s)
-        end_ns = time.time_ns()
-        busy_s, stolen_s, every_s, disk, loopback = (
-            now - then for now, then in zip(counters(), before, strict=True)
-        )
-    passed_s = (end_ns - begin_ns) / 1e9
-    return Phase(
-        name,
-        begin_ns,
-        end_ns,
-        load=round(os.getloadavg()[0], 2),
-        busy=round(busy_s / every_s, 3),
-        stolen=round(stolen_s / every_s, 4),
-        disk_mb_s=round(disk / passed_s / 1e6, 1),
-        loopback_mb_s=round(loopback / passed_s / 1e6, 1),
-    )
+        return Phase(name, begin_ns, time.time_ns())
 
 
 def observe(stand: Stand, frames: int, rate_hz: float, folder: Path) -> tuple[list[Phase], Notes]:
@@ -198,11 +152,11 @@ def observe(stand: Stand, frames: int, rate_hz: float, folder: Path) -> tuple[li
         for name in PHASES:
             phases.append(run_phase(name, stand, observers['raised'], frames, limit_s, folder))
             print(phases[-1], flush=True)
-        stamps_ns, wake_ups = last_words(camera), last_words(timer)
+        wake_ups = last_words(timer)
+        camera.stdin.close()
         time.sleep(LAST_MESSAGES_S)
         found = {kind: last_words(process) for kind, process in observers.items()}
     return phases, Notes(
-        stamps_ns,
         wake_ups,
         {kind: [Heard(*one) for one in said['detections']] for kind, said in found.items()},
         {kind: [HeardLatency(*one) for one in said['latencies']] for kind, said in found.items()},
@@ -210,63 +164,48 @@ def observe(stand: Stand, frames: int, rate_hz: float, folder: Path) -> tuple[li
     )
 
 
-def join_phase(kind: str, phase: Phase, notes: Notes) -> Joined:
+def join_phase(kind: str, phase: Phase, notes: Notes) -> list[ObservedFrame]:
     """What one observer heard of the images of a phase."""
     span = phase.begin_ns, phase.end_ns
     return join(within(notes.detections[kind], *span), within(notes.latencies[kind], *span))
 
 
-def row_of(phase: Phase, notes: Notes, found: Mapping[str, Joined]) -> dict:
+def row_of(phase: Phase, notes: Notes, found: Mapping[str, list[ObservedFrame]]) -> dict:
     """What is said of a phase."""
     begin_ns, end_ns = phase.begin_ns, phase.end_ns
     late_ms = [late_ns / 1e6 for due_ns, late_ns in notes.wake_ups if begin_ns <= due_ns < end_ns]
-    outcomes = Counter(
-        Outcome(said.outcome).name.lower()
-        for said in within(notes.latencies['raised'], begin_ns, end_ns)
-    )
     return {
-        **{key: value for key, value in asdict(phase).items() if not key.endswith('_ns')},
-        'seconds': round((end_ns - begin_ns) / 1e9, 1),
-        'images': sum(begin_ns <= stamp < end_ns for stamp in notes.stamps_ns),
-        'outcomes': dict(outcomes),
+        'name': phase.name,
         **promises(within(notes.latencies['raised'], begin_ns, end_ns)),
         'timer_late': spread(late_ms),
         **{
             kind: {
-                'frames': len(joined.frames),
-                'without_latency': joined.without_latency,
-                'without_detections': joined.without_detections,
-                'unknown_age': joined.unknown_age,
-                **figures(joined.frames),
+                'frames': len(frames),
+                'published': quantiles((frame.published_ms for frame in frames), 'p50', 'p99'),
+                **differences(frames),
             }
-            for kind, joined in found.items()
+            for kind, frames in found.items()
         },
     }
 
 
 def show_rows(rows: Sequence[dict]) -> None:
     """Prints the phases, a line an observer."""
-    beyond = f'> {AGREEMENT_MS:g} ms, %'
-    heads = (
-        *('phase', 'observer', 'load', 'frames', 'published p50', 'p99', 'observed p99'),
-        *('difference p50', 'p99', 'max', beyond, 'received p99', f'timer late {beyond}'),
-    )
-    cells = []
-    for row in rows:
-        for kind in OBSERVERS:
-            found = row[kind]
-            difference, published = found['difference'], found['published']
-            cells.append(
-                (
-                    *(row['name'], kind, row['load'], found['frames']),
-                    *(published['p50'], published['p99'], found['observed']['p99']),
-                    *(difference[name] for name in ('p50', 'p99_distance', 'max_distance')),
-                    100.0 * difference['share_beyond'],
-                    found['difference_as_received']['p99_distance'],
-                    100.0 * row['timer_late']['share_beyond'],
-                )
+    show(
+        'Observed less published latency, ms; p99 and max of its distance',
+        'phase | observer | frames | published p50 | p99 | '
+        'callback p50 | p99 | max | received p50 | p99 | max | timer late p99',
+        [
+            (
+                *(row['name'], kind, row[kind]['frames'], *row[kind]['published'].values()),
+                *(*row[kind]['callback'].values(), *row[kind]['received'].values()),
+                row['timer_late']['p99_distance'],
             )
-    show('Observed less published latency, ms; p99 and max of its distance', heads, cells, words=2)
+            for row in rows
+            for kind in OBSERVERS
+        ],
+        words=2,
+    )
 
 
 def judge_promises(run: Run, latencies: Sequence[HeardLatency]) -> dict[str, float | int | None]:
@@ -283,10 +222,7 @@ def judge_promises(run: Run, latencies: Sequence[HeardLatency]) -> dict[str, flo
 
 def judge(run: Run, kind: str, frames: Sequence[ObservedFrame]) -> dict[str, dict]:
     """What is said of one observer and all phases, and whether that meets the goal."""
-    found = {
-        'callback': spread([frame.difference_ms for frame in frames]),
-        'received': spread([frame.received_difference_ms for frame in frames]),
-    }
+    found = differences(frames)
     for moment, difference in found.items():
         run.goal(
             f'{moment} of the observer of {kind} priority: p99 of its distance to the published latency, ms,',
@@ -322,9 +258,7 @@ def main(run: Run) -> None:
     found = [{kind: join_phase(kind, phase, notes) for kind in OBSERVERS} for phase in phases]
     rows = [row_of(phase, notes, joined) for phase, joined in zip(phases, found, strict=True)]
     show_rows(rows)
-    every = {
-        kind: [frame for joined in found for frame in joined[kind].frames] for kind in OBSERVERS
-    }
+    every = {kind: [frame for joined in found for frame in joined[kind]] for kind in OBSERVERS}
     run.write(
         rate_hz=args.rate_hz,
         kernel=' '.join(os.uname()[2:4]),

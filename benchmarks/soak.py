@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nav_msgs.msg import Odometry
-from parts.harness import Run, option, run_script
+from parts.harness import Run, option, run_script, show
 from parts.node_process import ProcessFigures, profile_for
 from parts.node_stand import Feed, Stand
 from scipy.stats import theilslopes
@@ -148,9 +148,6 @@ def main(run: Run) -> int:
     warm_s = max(WARM_UP_S, WARM_UP_SHARE * args.minutes * 60.0)
     begun = next(index for index, at in enumerate(at_s) if at >= warm_s)
     print(f'{images} images, {answered} answered, {lost} lost by the middleware')
-    print(
-        f'{"node":>20} {"memory MB":>17} {"slope MB/h (95 %)":>24} {"threads":>9} {"descriptors":>12}  grows'
-    )
     rows, failed = [], False
     for name in [entry.name for entry in NODES] + ['bringup']:
         pids = {sample[name][0] for sample in samples if name in sample}
@@ -169,12 +166,21 @@ def main(run: Run) -> int:
                 ][:: max(1, len(samples) // 100)],
             }
         )
-        print(
-            f'{name:>20} {growth.memory_mb[0]:7.1f} to {growth.memory_mb[1]:6.1f} '
-            f'{growth.slope_mb_per_h[0]:7.2f} ({growth.slope_mb_per_h[1]:6.2f}, {growth.slope_mb_per_h[2]:6.2f}) '
-            f'{growth.threads[0]:4d}-{growth.threads[1]:<4d} {growth.descriptors[0]:5d}-{growth.descriptors[1]:<6d}  '
-            f'{", ".join(growth.grows) or "no"}'
-        )
+    show(
+        'what each node took after the warm-up',
+        'node | memory MB | slope MB/h (95 %) | threads | descriptors | grows',
+        [
+            (
+                row['node'],
+                '{:.1f} to {:.1f}'.format(*row['memory_mb']),
+                '{:.2f} ({:.2f}, {:.2f})'.format(*row['slope_mb_per_h']),
+                '{} to {}'.format(*row['threads']),
+                '{} to {}'.format(*row['descriptors']),
+                ', '.join(row['grows']) or 'no',
+            )
+            for row in rows
+        ],
+    )
     run.write(
         minutes=args.minutes,
         warm_up_s=warm_s,

@@ -1,14 +1,14 @@
-"""Ids along a drive: HOTA and IDF1 of the detector's tracks beside the best of the package `trackers`.
+"""Ids along a drive: HOTA of the detector's tracks beside the best of the package `trackers`.
 
     python benchmarks/tracking.py [--model street] [--data ../shared/data/kitti_0095] [--seconds 24] [--quick]
 
 Every image is looked at once, without a limit of time; all trackers are given the same boxes: those of a score of 0.3,
 or those of 0.1 of which objects of 0.3 count. At the full rate, and with every second image dropped, whose stamps all
-trackers are told. HOTA (Luiten et al. 2021) and IDF1 (Ristani et al. 2016) by `trackers.eval`, over the images that were
-given; a box of another class matches none. Of `trackers` four kinds run with their defaults and with the lowest of their
-thresholds, and the best HOTA counts. Known objects: those of the sequence (reference boxes, see its README), and of a
-rendered drive, whose objects are followed at 30 Hz. Needs `pip install --no-deps trackers`, as its dependencies replace
-OpenCV. What nobody can exceed: the same boxes with the ids of the known objects. Writes results/tracking.json.
+trackers are told. HOTA (Luiten et al. 2021) by `trackers.eval`, over the images that were given; a box of another class
+matches none. Of `trackers` four kinds run with their defaults and with the lowest of their thresholds, and the best
+HOTA counts. Known objects: those of the sequence (reference boxes, see its README), and of a rendered drive, whose
+objects are followed at 30 Hz. Needs `pip install --no-deps trackers`, as its dependencies replace OpenCV. What nobody
+can exceed: the same boxes with the ids of the known objects. Writes results/tracking.json.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.runtime.tracks import Tracks
 
-SCORE, LOW_SCORE = 0.3, 0.1
+SCORE = 0.3
+LOW_SCORE = 0.1
 DRIVE_HZ, STRIDE = 30.0, 3  # of the rendered drive, and of it every third image is looked at
 MOST_BYTES = 2**26
-OURS, KNOWN = 'deadline_perception', 'known ids'
+OURS = 'deadline_perception'
+KNOWN = 'known ids'
 LEAST_OVERLAP = 0.05  # with a known object, the least that HOTA counts
 SAME_OBJECT_IOU = 0.4  # of boxes in images that follow each other
 RATES = {'full rate': 1, 'half dropped': 2}
@@ -56,7 +58,8 @@ class Image:
 
 def follow(frames: Sequence[Frame]) -> list[np.ndarray]:
     """For each image the number of each of its objects, which is the same from image to image; -1 for crowds."""
-    numbers, count = [], 0
+    numbers = []
+    count = 0
     for index, frame in enumerate(frames):
         truth = frame.ground_truth
         mine = np.full(len(truth.labels), -1)
@@ -71,7 +74,8 @@ def follow(frames: Sequence[Frame]) -> list[np.ndarray]:
                 if mine[row] < 0 and numbers[-1][column] >= 0 and numbers[-1][column] not in mine:
                     mine[row] = numbers[-1][column]
         for row in np.flatnonzero((mine < 0) & ~truth.crowd):
-            mine[row], count = count, count + 1
+            mine[row] = count
+            count += 1
         mine[truth.crowd] = -1
         numbers.append(mine)
     return numbers
@@ -116,7 +120,8 @@ def render_sequence(seconds: float, class_names: Sequence[str]):
     places = np.array([list(class_names).index(name) for name in sequence.class_names])
     frames = []
     for frame, numbers in zip(sequence.frames, follow(sequence.frames), strict=True):
-        truth, kept = frame.ground_truth, numbers >= 0
+        truth = frame.ground_truth
+        kept = numbers >= 0
         known = Detections(
             truth.boxes_xyxy_px[kept],
             np.ones(kept.sum()),
@@ -183,12 +188,14 @@ def _update_of(tracker) -> Update:
     return update
 
 
-def scores(images: Sequence[Image], make: Callable[[], Update], least: float) -> dict[str, float]:
-    """HOTA, its parts and IDF1 of a tracker, in percent."""
+def hota(images: Sequence[Image], make: Callable[[], Update], least: float) -> float:
+    """Of a tracker, in percent."""
     from trackers.eval.hota import compute_hota_metrics
-    from trackers.eval.identity import compute_identity_metrics
 
-    update, known_ids, ids, overlaps = make(), [], [], []
+    update = make()
+    known_ids = []
+    ids = []
+    overlaps = []
     for image in images:
         classes = np.isin(image.found.labels, CLASSES)
         given = image.found.at(classes & (image.found.scores >= least))
@@ -198,10 +205,8 @@ def scores(images: Sequence[Image], make: Callable[[], Update], least: float) ->
         known_ids.append(image.known.ids)
         ids.append(told.ids)
         overlaps.append(overlap)
-    parts = compute_hota_metrics(_numbered(known_ids), _numbered(ids), overlaps)
-    identity = compute_identity_metrics(_numbered(known_ids), _numbered(ids), overlaps)
-    figures = {**{name: parts[name] for name in ('HOTA', 'DetA', 'AssA')}, 'IDF1': identity['IDF1']}
-    return {name: round(100.0 * float(figure), 1) for name, figure in figures.items()}
+    found = compute_hota_metrics(_numbered(known_ids), _numbered(ids), overlaps)
+    return round(100.0 * float(found['HOTA']), 1)
 
 
 def _numbered(ids: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -210,20 +215,20 @@ def _numbered(ids: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.array([places[one] for one in of_image.tolist()], int) for of_image in ids]
 
 
-def compare(images: Sequence[Image], size: tuple[int, int]) -> dict[str, dict[str, dict]]:
+def compare(images: Sequence[Image], size: tuple[int, int]) -> dict[str, dict[str, float]]:
     """By rate our tracks, and the best of the others."""
     found = {}
     for rate, stride in RATES.items():
         given = images[::stride]
         rate_hz = (len(given) - 1) / (given[-1].stamp_s - given[0].stamp_s)
-        ours = scores(given, lambda: Tracks(size).update, SCORE)
+        ours = hota(given, lambda: Tracks(size).update, SCORE)
         others = {
-            f'{name}, from {least:g}': scores(given, make, least)
+            f'{name}, from {least:g}': hota(given, make, least)
             for name, make in other_trackers(rate_hz).items()
             for least in (SCORE, LOW_SCORE)
         }
-        best = max(others, key=lambda name: others[name]['HOTA'])
-        most = scores(given, lambda: known_ids(given), SCORE)  # noqa: B023  called at once
+        best = max(others, key=others.get)
+        most = hota(given, lambda: known_ids(given), SCORE)  # noqa: B023  called at once
         found[rate] = {OURS: ours, best: others[best], KNOWN: most}
     return found
 
@@ -234,7 +239,8 @@ CLASSES: tuple[int, ...] = ()
 def main(run: Run) -> None:
     """Looks at all images once, then follows what was found."""
     global CLASSES
-    args, results = run.args, {}
+    args = run.args
+    results = {}
     with DeadlineDetector(args.model, min_score=LOW_SCORE) as detector:
         sources = {'rendered drive': render_sequence(args.seconds, detector.class_names)}
         if args.data.is_dir():
@@ -246,24 +252,19 @@ def main(run: Run) -> None:
             CLASSES = tuple(np.unique(np.concatenate([image.known.labels for image in images])))
             results[name] = {'images': len(images), **compare(images, size)}
     rows = [
-        [source, rate, tracker, *figures.values()]
+        [source, rate, tracker, figure]
         for source, of_source in results.items()
         for rate in RATES
-        for tracker, figures in of_source[rate].items()
+        for tracker, figure in of_source[rate].items()
     ]
-    show('ids', ['source', 'rate', 'tracker', 'HOTA', 'DetA', 'AssA', 'IDF1'], rows)
+    show('ids', ['source', 'rate', 'tracker', 'HOTA'], rows, words=3)
     for rate, least in (('full rate', 0.0), ('half dropped', 5.0)):
-        ahead = [
-            ours['HOTA'] - best['HOTA']
-            for ours, best in (_pair(one[rate]) for one in results.values())
-        ]
+        ahead = []
+        for of_source in results.values():
+            ours, best, _ = of_source[rate].values()
+            ahead.append(ours - best)
         run.goal(f'{rate}: HOTA ahead of the best of trackers by', min(ahead), least=least)
     run.write(model=args.model, sources=results)
-
-
-def _pair(of_rate: dict[str, dict]) -> tuple[dict, dict]:
-    ours, best, _ = of_rate.values()
-    return ours, best
 
 
 if __name__ == '__main__':

@@ -170,7 +170,6 @@ def main(run: Run) -> None:
             path,
             {name: row['sources'] for name, row in rows.items()} | {'shipped': others['shipped']},
         )
-    print_unseen(rows, unseen, others)
     run.write(start=START, trained=TRAINED, variants=rows, unseen=unseen, **others)
 
 
@@ -348,25 +347,6 @@ def never_saw(rows: dict[str, dict], source: str) -> str:
         ),
         '',
     )
-
-
-def print_unseen(rows: dict[str, dict], unseen: dict[str, str], others: dict) -> None:
-    """Kinds of images that the training did not see, beside public detectors, over time."""
-    for source, name in unseen.items():
-        classes = JUDGED[source][1]
-        ours = [
-            (others['shipped'][source][path]['ms'], f'ours {path}', row)
-            for path, row in rows[name]['sources'][source].items()
-        ]
-        public = [(row['ms'], name, row) for name, row in others['public'][source].items()]
-        show(
-            f'{source}, of which the training saw none: AP50 in percent',
-            ('detector', 'ms', *classes),
-            [
-                (name, took_ms, *(row[one] for one in classes))
-                for took_ms, name, row in sorted(ours + public, key=lambda one: one[0])
-            ],
-        )
 
 
 if __name__ == '__main__':

@@ -65,8 +65,3 @@ def write_class_folders(folder: Path, side_px: int) -> Path:
             image = np.clip(rng.normal(level, 15, (side_px, side_px, 3)), 0, 255).astype(np.uint8)
             cv2.imwrite(str(folder / name / f'{number:02d}.png'), image)
     return folder
-
-
-def noise(number: int) -> np.ndarray:
-    """An image uint8 `[60, 90, 3]` in which nothing is to be seen."""
-    return np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8)

@@ -1,27 +1,12 @@
 """A small network whose times are made up per segment, with everything known by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from invented_networks import SINGLE
 
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
-
-
-class SegmentForecast:
-    """Adds up one time per segment."""
-
-    def __init__(self, path_space: PathSpace, segment_ms) -> None:
-        self.path_space = path_space
-        self.segment_ms = segment_ms
-
-    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
-        return float(sum(self.segment_ms(key) for key in self.path_space.keys(path, segment)))
-
-    def table(self, paths, segment: int = 0) -> np.ndarray:
-        return np.array([self.forecast_ms(path, segment) for path in paths])
+from deadline_perception.timing.path_bound import SegmentForecast
 
 
 class GivenQuality:
@@ -39,7 +24,8 @@ class GivenQuality:
 
 @pytest.fixture(scope='session')
 def make_forecast():
-    return SegmentForecast
+    """A forecast of a path space by a function from a segment's key to its time in ms."""
+    return lambda space, ms: SegmentForecast(space, {key: ms(key) for key in space.carriers()})
 
 
 @pytest.fixture(scope='session')
@@ -48,12 +34,12 @@ def make_quality():
 
 
 @pytest.fixture(scope='session')
-def foreign_path() -> ExecutionPath:
+def foreign_path():
     return SINGLE.largest
 
 
 @pytest.fixture(scope='session')
-def path_space() -> PathSpace:
+def path_space():
     return multi_path_space(
         skips_per_stage=(1, 1),
         widths=(1.0, 0.5),

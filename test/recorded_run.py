@@ -24,6 +24,8 @@ SPACE = multi_path_space(
 PATH = 's0000-w1.00-p100-h1'
 SECOND_NS = 1_000_000_000
 START_NS = 1_700_000_000 * SECOND_NS
+# Fields of a frame whose image had no stamp.
+UNSTAMPED = {'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}
 
 
 class RunWriter:

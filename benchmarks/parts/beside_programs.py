@@ -12,16 +12,21 @@ from deadline_perception.core.tied_process import start_tied, stop_tied
 
 @contextmanager
 def beside_programs(
-    code: str, arguments: Sequence[Sequence[str]], *, asks: bool = False
+    code: str, arguments: Sequence[Sequence[str]], *, asks: bool = False, says: bool = False
 ) -> Iterator[list[subprocess.Popen]]:
     """Meanwhile one Python program of this code per list of arguments runs, and is killed at the end.
 
-    `asks`: it is asked to end before, as one that shares memory with others has to be.
+    `asks`: it is asked to end before, as one that shares memory with others has to be. `says`: it prints a line once
+    it has loaded what it needs, which is waited for.
     """
     programs: list[subprocess.Popen] = []
     try:
         for further in arguments:
-            programs.append(start_tied(code_command(code, *further)))
+            output = {'stdout': subprocess.PIPE} if says else {}
+            programs.append(start_tied(code_command(code, *further), **output))
+        for program in programs if says else ():
+            with program.stdout as said:
+                said.readline()
         yield programs
     finally:
         for program in programs:

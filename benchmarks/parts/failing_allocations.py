@@ -23,7 +23,6 @@ _MISNAMED = re.compile(
     'NULL object passed|MemoryError|bad_alloc|Insufficient memory'
 )
 _FILE = re.compile(r'^ *File "([^"]+)", line', re.MULTILINE)  # of a frame of a traceback
-_CLASS = re.compile(r'^([\w.]*(?:Error|error)):', re.MULTILINE)  # of an error, in its traceback
 _NONE = -1  # number of the allocation where none fails
 Ends = Callable[[Callable[[], object]], tuple[int, str]]
 
@@ -37,14 +36,12 @@ class End:
         words: what was printed; of a process that was ended by a signal, its last words.
         allocations: that were made.
         signal: that ended the process, empty where it ended by itself.
-        misnamed: class of the error that was raised in place of a MemoryError.
     """
 
     status: int
     words: str
     allocations: int = 0
     signal: str = ''
-    misnamed: str = ''
 
 
 class FailingAllocations:
@@ -103,8 +100,7 @@ class FailingAllocations:
         status, words = self._ends(again)
         found = {'status': status, 'words': words, 'allocations': count}
         if status == _NOT_CAUGHT and (_MISNAMED.search(words) or _is_of_library(words)):
-            name = _CLASS.findall(words)[-1]
-            found |= {'status': 1, 'words': 'act: no memory\n', 'misnamed': name}
+            found |= {'status': 1, 'words': 'act: no memory\n'}
         return json.dumps(found)
 
     def _ended(self) -> int:

@@ -25,12 +25,6 @@ from rclpy.publisher import Publisher
 from deadline_perception.core.images import image_message
 from deadline_perception.networks.passes import PassesNetwork
 
-POINTS = {
-    'network': 'one segment of the network',
-    'conversion': 'from message to pixels',
-    'publication': 'of the detections',
-    'record': 'publication of the latency',
-}
 _PUBLICATIONS = {'Detection2DArray': 'publication', 'FrameLatency': 'record'}
 
 

@@ -219,6 +219,15 @@ def run_command(*words: str | Path) -> None:
         sys.exit(status)  # it has said why
 
 
+def compile_library(source: Path, library: Path) -> None:
+    """Compiles a library of C that is loaded before a program's own; raises ValueError where there is no compiler."""
+    words = ['cc', '-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']
+    try:
+        subprocess.run(words, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ValueError(f'{source} cannot be compiled ({error}), expected a C compiler named cc')
+
+
 def run_frame(network, image: np.ndarray, path: ExecutionPath) -> tuple[float, Detections]:
     """Time of one frame in ms, and what was found in it."""
     begun_ms = now_ms()

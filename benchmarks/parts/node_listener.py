@@ -41,7 +41,6 @@ class NodeListener:
         answers: image -> when its detections were heard first, ms.
         frames: latency messages.
         diagnostics: when, node, level, message.
-        values: node -> what its newest diagnostics held, by name.
         budgets: when, ms, degraded.
         speeds: when, m/s.
         not_finite: when a topic held a number that is none.
@@ -52,7 +51,6 @@ class NodeListener:
         self.answers: dict[int, float] = {}
         self.frames: list[HeardFrame] = []
         self.diagnostics: list[tuple[float, str, int, str]] = []
-        self.values: dict[str, dict[str, str]] = {}
         self.budgets: list[tuple[float, float, bool]] = []
         self.speeds: list[tuple[float, float]] = []
         self.not_finite: list[tuple[float, str]] = []
@@ -104,7 +102,6 @@ class NodeListener:
         for status in message.status:
             namespace, _, name = status.name.partition(': ')[0].rpartition('/')
             if namespace == self._namespace:
-                self.values[name] = {pair.key: pair.value for pair in status.values}
                 self.diagnostics.append((now_ms(), name, status.level[0], status.message))
 
     def _on_budget(self, message: TimeBudget) -> None:

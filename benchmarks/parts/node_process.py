@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -46,34 +48,25 @@ def process_figures(pid: int) -> ProcessFigures:
     """Figures of a running process.
 
     Raises:
-        OSError: it is gone.
+        OSError, psutil.Error: it is gone.
     """
-    status = Path(f'/proc/{pid}/status').read_text()
-    found = {
-        key: int(re.search(rf'^{key}:\s+(\d+)', status, re.MULTILINE)[1])
-        for key in ('VmRSS', 'Threads')
-    }
     names = []
     for place in Path(f'/proc/{pid}/task').iterdir():
-        try:
+        with suppress(OSError):  # it ended meanwhile
             names.append(place.joinpath('comm').read_text().strip())
-        except OSError:  # it ended meanwhile
-            pass
-    return ProcessFigures(
-        found['VmRSS'], found['Threads'], len(os.listdir(f'/proc/{pid}/fd')), tuple(sorted(names))
-    )
+    process = psutil.Process(pid)
+    memory_kb = process.memory_info().rss // 1024
+    return ProcessFigures(memory_kb, process.num_threads(), process.num_fds(), tuple(sorted(names)))
 
 
 def children(pid: int) -> dict[int, str]:
     """The living processes that a process has started, each with its command line."""
     found = {}
-    for place in Path('/proc').glob('[0-9]*'):
-        try:
-            state, parent = place.joinpath('stat').read_text().rpartition(')')[2].split()[:2]
-            if int(parent) == pid and state != 'Z':
-                found[int(place.name)] = place.joinpath('cmdline').read_text().replace('\0', ' ')
-        except OSError:  # it ended meanwhile
-            pass
+    with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+        for child in psutil.Process(pid).children():
+            with suppress(psutil.Error):
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    found[child.pid] = ''.join(f'{word} ' for word in child.cmdline())
     return found
 
 

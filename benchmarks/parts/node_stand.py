@@ -9,7 +9,6 @@ import json
 import mmap
 import os
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
+import psutil
 import rclpy
 import yaml
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
@@ -41,6 +41,7 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, RECORDER
+from parts.harness import compile_library
 from parts.node_listener import NodeListener
 from parts.node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
 
@@ -90,9 +91,8 @@ class Stand:
 
     Args:
         names: the nodes; ('bringup',) starts all of them, under the package's own supervision.
-        folder: for logs and parameter files.
+        folder: for logs and files.
         profile: latency profile of the shipped weights on this machine; None: the nodes find one, or scale another's.
-        parameters: of all nodes that have them.
         tasks: of the task file of `qos_scheduler`, each with its settings but the profile.
         feed: what goes in.
         points: the detector runs behind `fault_points`.
@@ -108,7 +108,6 @@ class Stand:
         profile: Path | None,
         *,
         feed: Feed = Feed(),
-        parameters: Mapping[str, object] | None = None,
         tasks: Mapping[str, object] | None = None,
         points: bool = False,
         stepped: bool = False,
@@ -129,12 +128,6 @@ class Stand:
         self.simulated_ns: int | None = 1_000_000_000_000 if simulated else None
         self.clock_rate = 1.0
         self._step = self._stepped_clock() if stepped else None
-        file = folder / 'parameters.yaml'
-        file.write_text(
-            yaml.safe_dump(
-                {'/**': {'ros__parameters': dict(parameters or {})}} if parameters else {}
-            )
-        )
         task_file = folder / 'tasks.yaml'
         if tasks:
             task_file.write_text(
@@ -153,7 +146,6 @@ class Stand:
                 'image_topic': f'{self.namespace}/image',
                 'image_transport': 'compressed' if compressed else 'raw',
                 'profile': str(profile or ''),
-                'params_file': str(file),
                 'use_sim_time': str(simulated),
                 'tasks': str(task_file) if tasks else '',
             }
@@ -264,7 +256,7 @@ class Stand:
         for name, pid in self.pids().items():
             try:
                 found[name] = process_figures(pid)
-            except (OSError, TypeError):  # it ended meanwhile
+            except (OSError, psutil.Error):  # it ended meanwhile
                 pass
         return found
 
@@ -456,24 +448,7 @@ class Stand:
 
     def _stepped_clock(self) -> mmap.mmap:
         library, step = self.folder / 'stepped_clock.so', self.folder / 'step'
-        try:
-            subprocess.run(
-                [
-                    'cc',
-                    '-O2',
-                    '-shared',
-                    '-fPIC',
-                    '-o',
-                    str(library),
-                    str(HERE / 'stepped_clock.c'),
-                    '-ldl',
-                ],
-                check=True,
-            )
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise StandError(
-                f'stepped_clock.c cannot be compiled ({error}), expected a C compiler named cc'
-            ) from error
+        compile_library(HERE / 'stepped_clock.c', library)
         step.write_bytes(bytes(8))
         with step.open('r+b') as stream:
             return mmap.mmap(stream.fileno(), 8)

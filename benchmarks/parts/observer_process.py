@@ -93,7 +93,7 @@ class Observer:
             'latencies': [
                 (
                     *times(said.header, *rest),
-                    *(said.total_ms, said.outcome, said.feasible),
+                    *(said.total_ms, said.feasible),
                     said.deadline_met and said.evidence_age_ms == 0.0,
                 )
                 for said, *rest in latencies
@@ -101,10 +101,9 @@ class Observer:
         }
 
 
-def times(header: Header, called_ns: int, info: dict) -> tuple[int, int, int, int]:
-    """Of a message: stamp of the image, callback, source and receipt."""
-    stamp_ns = stamp_to_ns(header.stamp)
-    return stamp_ns, called_ns, info['source_timestamp'], info['received_timestamp']
+def times(header: Header, called_ns: int, info: dict) -> tuple[int, int, int]:
+    """Of a message: stamp of the image, callback and receipt."""
+    return stamp_to_ns(header.stamp), called_ns, info['received_timestamp']
 
 
 def main() -> None:

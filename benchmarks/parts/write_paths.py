@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from argparse import Namespace
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -9,9 +11,41 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import zstandard
+from rosbags.rosbag2 import StoragePlugin, Writer
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.engines.segment_store import Form, SegmentStore
+from deadline_perception.engines.store_lock import store_lock
+from deadline_perception.extras.configuration_file import save_configuration
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.bag_file import BagError, BagFile
+from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
+from deadline_perception.extras.data.video import read_video
+from deadline_perception.extras.external_models.model_set.onnx_runtime import OnnxSession
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, SetFile
+from deadline_perception.extras.faster_rcnn.configuration import COMPACT
+from deadline_perception.extras.preparation.store_writer import StoreWriter
+from deadline_perception.extras.report.found_objects import FoundObjects
+from deadline_perception.extras.training.label_file import write_labels
+from deadline_perception.extras.training.label_log import LabelLog, SeenImage
+from deadline_perception.extras.training.labelling import Judgement, LabelJob, _write_image
+from deadline_perception.extras.training.loss_log import draw_curves, open_log
+from deadline_perception.extras.training.score_thresholds import ScoreThreshold
+from deadline_perception.extras.training.training_plan import TrainingPlan
+from deadline_perception.extras.training.training_state import ResumableTraining
+from deadline_perception.extras.weights_writer import build_detector, save_detector
+from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
+from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.tools.demo import _write_tasks
+from deadline_perception.tools.detect import _Pictures
 from parts.hostile_detectors import odd_detectors
 
 _CLASSES = ('car', 'bike')
@@ -84,8 +118,6 @@ def _leftover(folder: Path) -> None:
 
 
 def _calibration(factor: float) -> Callable[[Path], None]:
-    from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
-
     def act(folder: Path) -> None:
         state = BoundCalibrator(0.01, 0.05, 1.0, np.log(factor)).state()
         CalibrationFile(folder / 'calibration.json', {'profile': 'a'}).save(state)
@@ -95,9 +127,6 @@ def _calibration(factor: float) -> Callable[[Path], None]:
 
 @lru_cache(maxsize=4)
 def _network(seed: int):
-    from deadline_perception.extras.faster_rcnn.configuration import COMPACT
-    from deadline_perception.extras.weights_writer import build_detector
-
     small = replace(
         COMPACT,
         name='small',
@@ -110,10 +139,6 @@ def _network(seed: int):
 
 
 def _profile(date: str) -> Callable[[Path], None]:
-    from deadline_perception.core.device import read_device_facts
-    from deadline_perception.timing.profile import LatencyProfile
-    from deadline_perception.timing.quantiles import Quantiles
-
     def act(folder: Path) -> None:
         segments = {'a': Quantiles.from_samples([3.0] * 5)}
         sizes = {'input_size': (64, 64), 'image_size': (48, 64)}
@@ -125,8 +150,6 @@ def _profile(date: str) -> Callable[[Path], None]:
 
 
 def _qualities(value: float) -> Callable[[Path], None]:
-    from deadline_perception.decision.path_quality import PathQuality
-
     def act(folder: Path) -> None:
         space = _network(0).path_space
         known = {space.smallest: value, space.largest: value}
@@ -136,15 +159,10 @@ def _qualities(value: float) -> Callable[[Path], None]:
 
 
 def _configuration(folder: Path) -> None:
-    from deadline_perception.extras.configuration_file import save_configuration
-    from deadline_perception.extras.faster_rcnn.configuration import COMPACT
-
     save_configuration(COMPACT, folder / 'own.json')
 
 
 def _model_set(name: str) -> Callable[[Path], None]:
-    from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, SetFile
-
     def act(folder: Path) -> None:
         model = ModelSpec(name, 'onnx', folder / 'a.onnx', ('car',), input_size=(64, 64))
         SetFile((model,), ('car',)).save(folder / 'set.yaml')
@@ -153,15 +171,10 @@ def _model_set(name: str) -> Callable[[Path], None]:
 
 
 def _weights(seed: int) -> Callable[[Path], None]:
-    from deadline_perception.extras.weights_writer import save_detector
-
     return lambda folder: save_detector(_network(seed), folder / 'net.safetensors')
 
 
 def _training(step: int) -> Callable[[Path], None]:
-    from deadline_perception.extras.training.training_plan import TrainingPlan
-    from deadline_perception.extras.training.training_state import ResumableTraining
-
     class Still(ResumableTraining):
         _facts = {}
 
@@ -174,8 +187,6 @@ def _training(step: int) -> Callable[[Path], None]:
 
 
 def _losses(steps: int) -> Callable[[Path], None]:
-    from deadline_perception.extras.training.loss_log import open_log
-
     def act(folder: Path) -> None:
         with open_log(folder / 'losses.jsonl', steps - 1) as log:
             for step in range(1, steps + 1):
@@ -185,28 +196,20 @@ def _losses(steps: int) -> Callable[[Path], None]:
 
 
 def _read_losses(folder: Path) -> None:
-    from deadline_perception.extras.training.loss_log import open_log
-
     with open_log(folder / 'losses.jsonl', 9):
         pass
 
 
 def _curves(folder: Path) -> None:
-    from deadline_perception.extras.training.loss_log import draw_curves
-
     draw_curves(folder / 'losses.jsonl', folder / 'losses.png')
 
 
 def _read_curves(folder: Path) -> None:
-    from deadline_perception.core.images.image_file import load_image
-
     if (folder / 'losses.png').exists():
         load_image(folder / 'losses.png')
 
 
 def _label_log(folder: Path) -> None:
-    from deadline_perception.extras.training.label_log import LabelLog, SeenImage
-
     found = Detections(np.array([[1.0, 2.0, 9.0, 9.0]]), np.array([0.9]), np.array([0]))
     with closing(LabelLog(folder / 'labels.jsonl', ['a'])) as log:
         for _ in range(log.count, 2):
@@ -214,19 +217,11 @@ def _label_log(folder: Path) -> None:
 
 
 def _read_label_log(folder: Path) -> None:
-    from deadline_perception.extras.training.label_log import LabelLog
-
     with closing(LabelLog(folder / 'labels.jsonl', ['a'])) as log:
         list(log)
 
 
 def _labels(folder: Path) -> None:
-    from deadline_perception.core.records import Frame
-    from deadline_perception.extras.training.label_file import write_labels
-    from deadline_perception.extras.training.label_log import LabelLog
-    from deadline_perception.extras.training.labelling import Judgement, LabelJob
-    from deadline_perception.extras.training.score_thresholds import ScoreThreshold
-
     jobs = [
         LabelJob(Frame(name, 1, lambda: _IMAGE), frozenset(), name) for name in ('a.jpg', 'b.jpg')
     ]
@@ -237,15 +232,10 @@ def _labels(folder: Path) -> None:
 
 
 def _label_copy(shade: int) -> Callable[[Path], None]:
-    from deadline_perception.extras.training.labelling import _write_image
-
     return lambda folder: _write_image(folder / 'images' / 'a.jpg', np.full_like(_IMAGE, shade))
 
 
 def _segments(folder: Path) -> None:
-    from deadline_perception.engines.segment_store import Form
-    from deadline_perception.extras.preparation.store_writer import StoreWriter
-
     store = StoreWriter.resume(folder / 'store', {'device': 'a'})
     store.begin('stem', Form.INT8)
     times = {'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
@@ -255,43 +245,31 @@ def _segments(folder: Path) -> None:
 
 
 def _read_segments(folder: Path) -> None:
-    from deadline_perception.engines.segment_store import SegmentStore
-
     if (folder / 'store' / 'segments.json').exists():
         SegmentStore.load(folder / 'store', {'device': 'a'})
 
 
 def _segments_anew(folder: Path) -> None:
-    from deadline_perception.extras.preparation.store_writer import StoreWriter
-
     StoreWriter.resume(folder / 'store', {'device': 'b'})
 
 
 def _lock(folder: Path) -> None:
-    from deadline_perception.engines.store_lock import store_lock
-
     with store_lock(folder / 'store'):
         replace_file(folder / 'store' / 'file', 'content')
 
 
 @lru_cache(maxsize=1)
 def _exported() -> Path:
-    import tempfile
-
     place = Path(tempfile.mkdtemp())
     (place / 'net.onnx').write_bytes(next(iter(odd_detectors()))[1])
     return place / 'net.onnx'
 
 
 def _onnx_runtime(folder: Path) -> None:
-    from deadline_perception.extras.external_models.model_set.onnx_runtime import OnnxSession
-
     OnnxSession(_exported(), cache=folder / 'cache')
 
 
 def _found(folder: Path) -> None:
-    from deadline_perception.extras.report.found_objects import FoundObjects
-
     FoundObjects(_CLASSES).write(folder / 'detections.json', folder / 'detections.csv')
 
 
@@ -300,25 +278,17 @@ def _old_picture(folder: Path) -> None:
 
 
 def _picture(folder: Path) -> None:
-    from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
-    from deadline_perception.tools.detect import _Pictures
-
     with _Pictures(folder, ShownSource('a', 1, 10.0, _drive(1))) as pictures:
         pictures.add(ShownImage('a.png', 0, _IMAGE), _IMAGE)
 
 
 def _video(folder: Path) -> None:
-    from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
-    from deadline_perception.tools.detect import _Pictures
-
     with _Pictures(folder, ShownSource('a', None, 10.0)) as pictures:
         for _ in range(3):
             pictures.add(ShownImage('a', 1, _IMAGE), _IMAGE)
 
 
 def _read_video(folder: Path) -> None:
-    from deadline_perception.extras.data.video import read_video
-
     for file in folder.glob('[!.]*.mp4'):
         for frame in read_video(file).frames:
             frame.load_bgr()
@@ -326,21 +296,16 @@ def _read_video(folder: Path) -> None:
 
 @lru_cache(maxsize=2)
 def _drive(frames: int):
-    from deadline_perception.core.records import Frame, Sequence
-
     return Sequence(
         'own', (), tuple(Frame(f'{n}', (n + 1) * 10**9, lambda: _IMAGE) for n in range(frames))
     )
 
 
 def _bag(name: str, *, overwrite: bool = False) -> Callable[[Path], object]:
-    from deadline_perception.extras.data.bag import write_bag
-
     return lambda folder: write_bag(_drive(2 + overwrite), folder / name, overwrite=overwrite)
 
 
 def _recording(folder: Path) -> None:
-    from deadline_perception.extras.data.message_definitions import message_types
     from deadline_perception.nodes.bag_writer import BagWriter
 
     store = message_types()
@@ -357,8 +322,6 @@ def _read_recording(folder: Path) -> None:
 
 
 def _read_bag(file: Path) -> None:
-    from deadline_perception.extras.data.bag_file import BagError, BagFile
-
     try:
         bag = BagFile(file)
     except (BagError, FileNotFoundError):  # it may have no message yet
@@ -368,16 +331,10 @@ def _read_bag(file: Path) -> None:
 
 
 def _parameters(folder: Path) -> None:
-    from argparse import Namespace
-
-    from deadline_perception.tools.demo import _write_tasks
-
     _write_tasks(Namespace(out=folder, networks=2, device='cpu'), Path('a'), Path('b'))
 
 
 def _compressed_bag(folder: Path) -> None:
-    import zstandard
-
     _bag('b.mcap')(folder)
     content = (folder / 'b.mcap').read_bytes()
     (folder / 'b.mcap.zstd').write_bytes(zstandard.ZstdCompressor().compress(content))
@@ -390,11 +347,8 @@ def _decompressed(folder: Path) -> None:
 
 
 def _cut_database(folder: Path) -> None:
-    from rosbags.rosbag2 import StoragePlugin, Writer
-
-    from deadline_perception.extras.data.message_definitions import message_types
-
-    store, kind = message_types(), 'std_msgs/msg/String'
+    store = message_types()
+    kind = 'std_msgs/msg/String'
     with Writer(folder / 'b', version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
         connection = writer.add_connection('/a', kind, typestore=store)
         for number in range(100):
@@ -410,12 +364,8 @@ def _salvaged(folder: Path) -> None:
 
 
 def _read_with_temporary(folder: Path, file: Path) -> None:
-    import tempfile
-
     tempfile.tempdir = str(folder / 'tmp')
     try:
-        from deadline_perception.extras.data.bag_file import BagFile
-
         with closing(BagFile(file)) as bag:
             list(bag.messages({topic.name for topic in bag.topics}))
     finally:

@@ -14,9 +14,14 @@ import numpy as np
 
 RATES_HZ = {'radar': 20.0, 'fusion': 20.0, 'lidar': 10.0}
 SEED = 4
-_CHIRPS, _SAMPLES, _ANTENNAS = 64, 256, 8
-_POINTS, _CLUSTERS, _ROUNDS = 1500, 24, 8
-_GUARD, _TRAINING = 2, 8
+_CHIRPS = 64
+_SAMPLES = 256
+_ANTENNAS = 8
+_POINTS = 1500
+_CLUSTERS = 24
+_ROUNDS = 8
+_GUARD = 2
+_TRAINING = 8
 
 
 def radar():
@@ -73,7 +78,8 @@ def lidar():
     torch.manual_seed(SEED)
     rng = np.random.default_rng(SEED)
     points = rng.uniform(0.0, 1.0, size=(20_000, 4)).astype(np.float32)
-    layers, channels = [], 16
+    layers = []
+    channels = 16
     for wider, stride in ((32, 2), (32, 1), (64, 2), (64, 1), (128, 2)):
         layers += [torch.nn.Conv2d(channels, wider, 3, stride, 1), torch.nn.ReLU()]
         channels = wider
@@ -96,8 +102,9 @@ CONTENDERS = {'radar': radar, 'fusion': fusion, 'lidar': lidar}
 
 
 def main(name: str) -> None:
-    work, period_s = CONTENDERS[name](), 1.0 / RATES_HZ[name]
-    print(flush=True)  # for `Contenders`, which waits for it
+    work = CONTENDERS[name]()
+    period_s = 1.0 / RATES_HZ[name]
+    print(flush=True)  # for `beside_programs`, which waits for it
     due_s = time.monotonic()
     while True:
         work()

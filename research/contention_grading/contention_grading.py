@@ -10,7 +10,7 @@ graded into levels (Figs. 7, 9), each is matched with contention units (Fig. 8),
 to see whether they reproduce it. Then execution paths, as candidates, run beside the units of every level: their
 average precision over their mean delay before and after Pareto and transition pruning (Figs. 10, 11), and their delays
 by level with those that contention pruning keeps for the threshold, which is the whole network's idle delay (Fig. 12).
-The sample's threads are not raised unless --priority auto: raised ones hardly feel programs that only take cores. Takes
+The sample's threads are not raised: raised ones hardly feel programs that only take cores. Takes
 (combinations x seconds) + (13 x unit seconds) + (levels x candidates x 0.4 s), with 15, 6 and 2 about 3 minutes; writes
 results/contention_grading.json and two pictures beside it.
 """
@@ -26,7 +26,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from contender_programs import Contenders
 from contenders import CONTENDERS
 from contention_plot import draw_grading
 from impact import (
@@ -57,19 +56,19 @@ from deadline_perception.extras.external_models.model_set.pruning import (
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
-from deadline_perception.system.kernel_thread import name_thread
-from deadline_perception.system.priority import MODES, Role, ThreadPriority
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.beside_programs import beside_programs
 from parts.harness import Run, option, run_script, show
 
 SEED = 3
 MOST_OF_EACH = 2  # programs of one kind at once
 FEWEST_DIFFERENT = 12
 SETTLE_S = 1.5  # programs, loaded, begin to work, and are not recorded meanwhile
-CANDIDATE_FRAMES, CANDIDATE_S = 8, 0.4
+CANDIDATE_FRAMES = 8
+CANDIDATE_S = 0.4
 # of transitions, in points of average precision per ms; the paper's were 0.25 and 1.5 for its models
 SLOPES = (0.02, 1.5)
 
@@ -85,25 +84,20 @@ def combinations(count: int, rng: random.Random) -> list[dict[str, int]]:
 
 
 def frame_runner(
-    network: Network, images: list[np.ndarray], path: ExecutionPath, priority: ThreadPriority
+    network: Network, images: list[np.ndarray], path: ExecutionPath
 ) -> Callable[[], float]:
     """What runs one frame of a path and gives its delay in ms."""
     rng = random.Random(0)
-
-    def run_frame() -> float:
-        took_ms = time_frame(network, rng.choice(images), path)[0]
-        priority.between_frames()
-        return took_ms
-
-    return run_frame
+    return lambda: time_frame(network, rng.choice(images), path)[0]
 
 
 def beside(
     combination: dict[str, int], run_frame: Callable[[], float], seconds: float
 ) -> list[float]:
     """Delays of the sample network beside the programs of a combination, which end afterwards."""
-    script = str(Path(__file__).with_name('contenders.py'))
-    with Contenders(combination, lambda name: [sys.executable, script, name]):
+    code = Path(__file__).with_name('contenders.py').read_text(encoding='utf-8')
+    programs = [[name] for name, count in combination.items() for _ in range(count)]
+    with beside_programs(code, programs, says=True):
         record_delays(run_frame, SETTLE_S)
         return record_delays(run_frame, seconds)
 
@@ -208,16 +202,17 @@ def draw_pruning(
 def measure(run: Run) -> dict:
     """Everything, in this process."""
     args = run.args
-    name_thread('inference')
     use_threads(1)
     network, weights = load_network(DEFAULT_MODEL, 'cpu', share_folder() / 'models')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     warm_up(network, images[0].shape[:2])
-    priority, rng, space = ThreadPriority(args.priority), random.Random(SEED), network.path_space
-    sample = frame_runner(network, images, space.largest, priority)
+    rng = random.Random(SEED)
+    space = network.path_space
+    sample = frame_runner(network, images, space.largest)
     sample()
-    priority.raise_thread(Role.INFERENCE)
-    drawn, delays_ms, rows = combinations(args.combinations, rng), [], []
+    drawn = combinations(args.combinations, rng)
+    delays_ms = []
+    rows = []
     for combination in drawn:
         print(f'beside {combination}', file=sys.stderr)
         recorded = beside(combination, sample, args.seconds)
@@ -238,15 +233,12 @@ def measure(run: Run) -> dict:
     paths = distinct_paths(
         space, args.candidates, rng, first=one_at_a_time(space)[: args.candidates // 2]
     )
-    by_level = candidate_delays(
-        lambda path: frame_runner(network, images, path, priority), paths, levels
-    )
+    by_level = candidate_delays(lambda path: frame_runner(network, images, path), paths, levels)
     qualities = {str(path): quality.quality(path) for path in paths}
     threshold_ms = unit_delays[0].delay_ms
     picture = run.file.with_suffix('.png')
     draw_grading(str(space.largest), delays_ms, levels, unit_delays, picture)
     return {
-        'priority': priority.in_force,
         'seconds_each': args.seconds,
         'combinations': rows,
         'different': len({tuple(combination.values()) for combination in drawn}),
@@ -326,6 +318,5 @@ if __name__ == '__main__':
             '--seconds': option(6.0, 'recorded beside each', above=0.0),
             '--unit-seconds': option(2.0, 'recorded beside each number of units', above=0.0),
             '--candidates': option(24, 'execution paths that are pruned', least=3),
-            '--priority': option('off', choices=MODES),
         },
     )

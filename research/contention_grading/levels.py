@@ -145,7 +145,8 @@ def smoothed(delays_ms: np.ndarray, window: int) -> np.ndarray:
         return delays_ms
     width = min(window, len(delays_ms))
     parts = np.lib.stride_tricks.sliding_window_view(delays_ms, width)
-    means, deviations = parts.mean(axis=1), parts.std(axis=1)
+    means = parts.mean(axis=1)
+    deviations = parts.std(axis=1)
     last = len(parts) - 1
     ends = np.arange(len(delays_ms))
     begins = np.clip(np.stack([ends - width // 2, ends - width + 1, ends]), 0, last)
@@ -163,9 +164,11 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         `[G]` ascending delays in ms whose logarithms are evenly spaced, and the density per logarithm at each.
     """
     logs = np.log(delays_ms)
-    low, high = float(logs.min()), float(logs.max())
+    low = float(logs.min())
+    high = float(logs.max())
     margin = 0.2 * (high - low)
-    low, high = low - margin, high + margin
+    low -= margin
+    high += margin
     edges = np.linspace(low, high, _GRID + 1)
     counts = np.histogram(logs, edges)[0] / len(logs)
     transformed = dct(counts, norm=None) / 2.0
@@ -243,7 +246,8 @@ def _peaks(
             float(np.mean((delays_ms >= low) & (delays_ms < high)))
             for low, high in zip(borders_ms, borders_ms[1:])
         ]
-        weakest, least = None, _CERTAIN
+        weakest = None
+        least = _CERTAIN
         for at, ((left, right), valley) in enumerate(zip(pairs, valleys)):
             ratio = grid_ms[right] / grid_ms[left]
             width = math.log(ratio) / 8.0  # around either peak and between them, and nothing twice
@@ -254,7 +258,8 @@ def _peaks(
             ):
                 apart = 0.0
             if apart < least:
-                weakest, least = at, apart
+                weakest = at
+                least = apart
         if weakest is not None:
             left, right = pairs[weakest]
             tops.remove(left if density[left] < density[right] else right)

@@ -86,7 +86,8 @@ class LaggedRegression:
                 f'trace of {candidate} has {trace_ms.size} delays, expected more than {3 * self._lags} '
                 f'positive, finite ones'
             )
-        smallest, deviation = float(trace_ms.min()), float(trace_ms.std())
+        smallest = float(trace_ms.min())
+        deviation = float(trace_ms.std())
         if not deviation > 0.0:
             raise ValueError(
                 f'all delays of {candidate} are {smallest} ms, expected a trace under changing contention'
@@ -95,7 +96,8 @@ class LaggedRegression:
         lagged = np.lib.stride_tricks.sliding_window_view(normalised, self._lags)[:-1]
         matrix = np.column_stack([lagged, np.ones(len(lagged))])
         self._weights[candidate] = np.linalg.lstsq(matrix, trace_ms[self._lags :], rcond=None)[0]
-        self._smallest_ms[candidate], self._deviation_ms[candidate] = smallest, deviation
+        self._smallest_ms[candidate] = smallest
+        self._deviation_ms[candidate] = deviation
 
     def observe(self, candidate: str, delay_ms: float) -> None:
         """See `DelayPredictor.observe`."""

@@ -112,7 +112,8 @@ class _Ladder:
     """Models as the paths of a network with one operator; forecast and quality as the policies ask for them."""
 
     def __init__(self, terms: Terms) -> None:
-        self._terms, self.names = terms, list(terms.idle_ms)
+        self._terms = terms
+        self.names = list(terms.idle_ms)
         self.space = PathSpace(
             (Operator('model', MODEL, tuple(range(len(self.names))), 'm'),),
             (Segment('all', 'all', 'model', ('model',)),),
@@ -143,7 +144,8 @@ class PolicyMethod:
     """
 
     def __init__(self, terms: Terms, make: Callable[[PathSpace, _Ladder, _Ladder], Policy]) -> None:
-        self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
+        self._ladder = _Ladder(terms)
+        self._threshold_ms = terms.threshold_ms
         self._policy = make(self._ladder.space, self._ladder, self._ladder)
 
     def choose(self) -> str:
@@ -172,8 +174,6 @@ class Predicting:
         predictor: of delays.
         terms: see `Terms`.
         calibrated: whether the calibrated bound wraps the predictor.
-        margin: factor on predictions, without a calibrator; the paper has none, which is 1.
-        alpha: target miss probability of the calibrated bound.
 
     Attributes:
         misses: frames that took longer than what was predicted, or than the bound.
@@ -185,11 +185,10 @@ class Predicting:
         terms: Terms,
         *,
         calibrated: bool,
-        margin: float = 1.0,
-        alpha: float = ALPHA,
     ) -> None:
-        self._predictor, self._terms, self._margin = predictor, terms, margin
-        self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST) if calibrated else None
+        self._predictor = predictor
+        self._terms = terms
+        self._calibrator = BoundCalibrator(ALPHA, ETA, _WIDTH, _FIRST) if calibrated else None
         self._ranked = sorted(terms.qualities, key=lambda model: -terms.qualities[model])
         self._fastest = min(terms.idle_ms, key=terms.idle_ms.get)
         self._predicted_ms = 1.0
@@ -197,7 +196,7 @@ class Predicting:
 
     def choose(self) -> str:
         """See `Method`."""
-        factor = self._margin if self._calibrator is None else self._calibrator.factor
+        factor = 1.0 if self._calibrator is None else self._calibrator.factor
         for model in self._ranked:
             predicted_ms = self._predictor.predict_ms(model)
             if predicted_ms * factor < self._terms.threshold_ms:
@@ -209,7 +208,7 @@ class Predicting:
     def observe(self, model: str, delay_ms: float) -> None:
         """See `Method`."""
         if self._calibrator is None:
-            self.misses += delay_ms > self._predicted_ms * self._margin
+            self.misses += delay_ms > self._predicted_ms
         else:
             self._calibrator.observe(self._predicted_ms, delay_ms)
             self.misses = self._calibrator.misses
@@ -225,13 +224,15 @@ class Ours:
     """
 
     def __init__(self, terms: Terms, alpha: float = ALPHA) -> None:
-        self._ladder, self._terms = _Ladder(terms), terms
+        self._ladder = _Ladder(terms)
+        self._terms = terms
         self._policy = FrontierPolicy(self._ladder.space, self._ladder, self._ladder)
         self._policy.prepare()
         self._predictor = AdaptiveRegression(terms.idle_ms)
         self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST)
         self._any = self._ladder.names[0]
-        self._slowdown, self._surprise = 1.0, 1.0
+        self._slowdown = 1.0
+        self._surprise = 1.0
 
     def choose(self) -> str:
         """See `Method`."""
@@ -279,7 +280,8 @@ class WrongPredictor:
     name = 'wrong'
 
     def __init__(self, idle_ms: Mapping[str, float], seed: int) -> None:
-        self._idle_ms, self._rng = idle_ms, random.Random(seed)
+        self._idle_ms = idle_ms
+        self._rng = random.Random(seed)
 
     def observe(self, candidate: str, delay_ms: float) -> None:
         """Learns nothing."""
@@ -297,7 +299,6 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
     ),
     'ours': Ours,
     'ours, most AP in time': partial(OursByUtility, cost=0.0, late_worth=0.0),
-    'ours, a late frame costs 20 AP': partial(OursByUtility, cost=20.0),
     'ours, a late frame costs 100 AP': partial(OursByUtility, cost=100.0),
     'ours, 5 % may miss': partial(Ours, alpha=0.05),
     'ours, 30 % may miss': partial(Ours, alpha=0.3),
@@ -332,30 +333,14 @@ COSTS = (
     60.0,
     100.0,
 )
-MARGINS = (0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
-# What one setting trades for the other: violations against AP. The paper's predictor gets a margin, which it has not
-# there.
+# What one setting trades for the other: violations against AP.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},
-    "paper's, bounded": {
-        alpha: lambda terms, alpha=alpha: Predicting(
-            LaggedRegression(terms.traces_ms), terms, calibrated=True, alpha=alpha
-        )
-        for alpha in ALPHAS
-    },
-    "paper's with a margin": {
-        margin: lambda terms, margin=margin: Predicting(
-            LaggedRegression(terms.traces_ms), terms, calibrated=False, margin=margin
-        )
-        for margin in MARGINS
-    },
     'ours, by utility': {cost: partial(OursByUtility, cost=cost) for cost in COSTS},
-    'ours, AP in time': {
-        cost: partial(OursByUtility, cost=cost, late_worth=0.0) for cost in (0.0, *COSTS[4:])
-    },
     'knows the level': {cost: partial(Oracle, cost=cost, clairvoyant=False) for cost in COSTS},
     'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS},
 }
 OUR_CURVES = ('ours', 'ours, by utility')
-PAPERS, OURS = "paper's regression", 'ours'
+PAPERS = "paper's regression"
+OURS = 'ours'
 BOUNDED = ('ours', "paper's, bounded", 'wrong, bounded')

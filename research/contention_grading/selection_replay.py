@@ -116,7 +116,8 @@ def drawn_places(
     allowed = [at for at, level in enumerate(recording.levels) if not level.get(without, 0)]
     places: list[tuple[int, int]] = []
     while len(places) < frames:
-        level, begin = rng.choice(allowed), rng.randrange(len(rounds))
+        level = rng.choice(allowed)
+        begin = rng.randrange(len(rounds))
         for step in range(rng.randint(*BLOCK_FRAMES)):
             places.append((level, rounds[(begin + step) % len(rounds)]))
     levels, at = np.array(places[:frames]).T
@@ -161,7 +162,12 @@ class Outcome:
 def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms) -> Outcome:
     """Runs a method over a trace `[frames, models]`, ms."""
     places = {name: at for at, name in enumerate(names)}
-    late, qualities, in_time, switches, spent_ms, before = [], 0.0, 0.0, 0, 0.0, ''
+    late = []
+    qualities = 0.0
+    in_time = 0.0
+    switches = 0
+    spent_ms = 0.0
+    before = ''
     for row in trace:
         begun_ms = now_ms()
         model = method.choose()
@@ -175,7 +181,9 @@ def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms
         in_time += 0.0 if late[-1] else terms.qualities[model]
         switches += before not in ('', model)
         before = model
-    frames, run, longest = len(trace), 0, 0
+    frames = len(trace)
+    run = 0
+    longest = 0
     for is_late in late:
         run = run + 1 if is_late else 0
         longest = max(longest, run)
@@ -273,7 +281,8 @@ def violations_at(points: Sequence[Outcome], ap: float) -> float:
 
 
 def _violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
-    low, high = aps[:, None], aps[None, :]
+    low = aps[:, None]
+    high = aps[None, :]
     with np.errstate(divide='ignore', invalid='ignore'):
         mixed = violations[:, None] + (ap - low) / (high - low) * (
             violations[None, :] - violations[:, None]
@@ -306,14 +315,16 @@ def violations_ratio(
     )  # [settings and the other one, seeds]
 
     def ratio(seeds: np.ndarray) -> float:
-        ap, late = aps[:, seeds].mean(1), violations[:, seeds].mean(1)
+        ap = aps[:, seeds].mean(1)
+        late = violations[:, seeds].mean(1)
         return (
             _violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1])
             if late[-1] > 0.0
             else math.nan
         )
 
-    rng, count = np.random.default_rng(0), len(others)
+    rng = np.random.default_rng(0)
+    count = len(others)
     drawn = np.array([ratio(rng.integers(0, count, count)) for _ in range(RESAMPLED)])
     known = drawn[np.isfinite(drawn)]
     low, high = np.quantile(known, (0.025, 0.975)).tolist() if len(known) else (math.nan, math.nan)

@@ -17,9 +17,11 @@ ALPHA = 0.01
 
 def made_slowdowns(frames: int, seed: int) -> np.ndarray:
     """Steps, ramps and bursts, one after the other."""
-    rng, found = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    found = []
     while len(found) < frames:
-        kind, length = rng.integers(3), int(rng.integers(40, 200))
+        kind = rng.integers(3)
+        length = int(rng.integers(40, 200))
         if kind == 0:
             found += [float(rng.choice([1.0, 1.3, 1.7, 2.4]))] * length
         elif kind == 1:
@@ -38,7 +40,8 @@ def delay_ms(candidate: str, slowdown: float, rng: random.Random) -> float:
 
 def traces(seed: int, frames: int = 1500) -> dict[str, list[float]]:
     """What each candidate takes alone, for the paper's regressions to be fitted on."""
-    slowdowns, rng = made_slowdowns(frames, seed), random.Random(seed)
+    slowdowns = made_slowdowns(frames, seed)
+    rng = random.Random(seed)
     return {
         candidate: [delay_ms(candidate, slowdown, rng) for slowdown in slowdowns]
         for candidate in IDLE_MS
@@ -70,10 +73,15 @@ PREDICTORS = {
 def simulate(predictor: DelayPredictor, frames: int, seed: int) -> tuple[float, float, float]:
     """Miss ratio of the calibrated bound, median of bound over delay, and median error of the prediction."""
     calibrator = BoundCalibrator(ALPHA, 0.05, math.log(8.0), math.log(1.25))
-    rng, misses, tightness, errors, candidate = random.Random(seed), 0, [], [], 'small'
+    rng = random.Random(seed)
+    misses = 0
+    tightness = []
+    errors = []
+    candidate = 'small'
     for frame, slowdown in enumerate(made_slowdowns(frames, seed)):
         candidate = rng.choice(list(IDLE_MS)) if frame % 7 == 0 else candidate
-        forecast_ms, took_ms = predictor.predict_ms(candidate), delay_ms(candidate, slowdown, rng)
+        forecast_ms = predictor.predict_ms(candidate)
+        took_ms = delay_ms(candidate, slowdown, rng)
         bound_ms = forecast_ms * calibrator.factor
         misses += took_ms > bound_ms
         tightness.append(bound_ms / took_ms)
@@ -125,7 +133,8 @@ def test_a_step_is_followed_within_three_frames_for_every_candidate():
 
 
 def test_a_change_is_detected_and_what_was_followed_sinks_slowly():
-    rng, predictor = random.Random(0), AdaptiveRegression(IDLE_MS)
+    rng = random.Random(0)
+    predictor = AdaptiveRegression(IDLE_MS)
     for slowdown in [1.0] * 200 + [2.0] * 100 + [1.0] * 3:
         predictor.observe('middle', 40.0 * slowdown * rng.lognormvariate(0.0, 0.02))
     assert predictor.changes >= 1

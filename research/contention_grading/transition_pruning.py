@@ -34,7 +34,8 @@ def transition_prune(
     kept = list(pareto_prune(candidates))
     at = 0
     while at + 1 < len(kept):
-        faster, better = kept[at], kept[at + 1]
+        faster = kept[at]
+        better = kept[at + 1]
         slope = (better.quality - faster.quality) / (better.delay_ms - faster.delay_ms)
         if least_slope <= slope <= greatest_slope:
             at += 1

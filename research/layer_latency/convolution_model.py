@@ -22,7 +22,8 @@ from step_latency import StepModel, check_latencies
 LEAST_LAYERS = 16
 _LEAST_LEAF = 20  # layers that share a cost model; fewer would not pin it down
 _DEEPEST = 3
-_REWEIGHTINGS, _REWEIGHTINGS_OF_SEARCH = 8, 3
+_REWEIGHTINGS = 8
+_REWEIGHTINGS_OF_SEARCH = 3
 _SMALL_ERROR = 0.005  # relative; errors below weigh alike, so that a perfect fit of some layers does not decide all
 _CACHES_BYTES = tuple(2**power for power in range(17, 26))  # 128 KiB to 32 MiB
 _ATTRIBUTES: dict[str, Callable[[ConvolutionShape], int]] = {
@@ -151,7 +152,8 @@ def _units(
         )
         for level in (0, 1)
     ]
-    values_in, values_out = _input_values(shape), shape.store_bytes // FLOAT_BYTES
+    values_in = _input_values(shape)
+    values_out = shape.store_bytes // FLOAT_BYTES
     passes = shape.positions * shape.in_channels * shape.kernel**2
     rest = shape.out_channels % blocks.get('out_channels', (1, 1))[0]
     uncached = FLOAT_BYTES * (values_in + values_out) > cache_bytes
@@ -176,12 +178,14 @@ def _fit_costs(
     scale = np.maximum(units.max(axis=0), 1e-12)
     relative = units / scale / latencies[:, None]
     weights = np.ones(len(latencies))
-    best, least = None, math.inf
+    best = None
+    least = math.inf
     for _ in range(reweightings):
         solution = nnls(relative * weights[:, None], weights)[0]
         errors = np.abs(relative @ solution - 1.0)
         if errors.mean() < least:
-            best, least = solution, errors.mean()
+            best = solution
+            least = errors.mean()
         weights = 1.0 / np.sqrt(np.maximum(errors, _SMALL_ERROR))
     return CostModel(tuple(float(cost) for cost in best / scale)), float(least)
 

@@ -34,10 +34,9 @@ class Sweep:
 
     Attributes:
         name: what a reader calls it.
-        dimension: which attribute of the shape is swept: `in_channels`, `out_channels` or `width`; `pixels` sweeps
-            height and width of a square input together, by their product, in which the latency is linear.
+        dimension: which attribute of the shape is swept: `in_channels`, `out_channels` or `width`.
         layer: the shape that the values are put into.
-        values: ascending, at least 1; of `pixels`, square numbers.
+        values: ascending, at least 1.
     """
 
     name: str
@@ -48,11 +47,6 @@ class Sweep:
     @property
     def shapes(self) -> tuple[ConvolutionShape, ...]:
         """The layer with each of the values."""
-        if self.dimension == 'pixels':
-            return tuple(
-                replace(self.layer, height=math.isqrt(value), width=math.isqrt(value))
-                for value in self.values
-            )
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 

@@ -114,7 +114,8 @@ class StepModel:
             ValueError: lengths differ, a number is out of range, or all values lie on one step.
         """
         sizes, latencies = _check(values, latencies_ms)
-        rounded, upper = self._rounded(sizes), self._on_upper(sizes)
+        rounded = self._rounded(sizes)
+        upper = self._on_upper(sizes)
         lines = [
             _fit_line(rounded[part], latencies[part]) if len(np.unique(rounded[part])) > 1 else None
             for part in (upper, ~upper)
@@ -169,7 +170,8 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
     line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(
         sizes.tolist(), latencies.tolist()
     )
-    best, least = line, math.inf
+    best = line
+    least = math.inf
     for depth, period, upper_values in _candidates(distinct):
         model = _try(line, depth, period, upper_values, sizes, latencies)
         if model is None or model.error > _LEAST_GAIN * line.error and model.has_steps:
@@ -179,7 +181,8 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
             len(sizes)
         )
         if score < least - 1e-9:
-            best, least = model, score
+            best = model
+            least = score
     return best
 
 
@@ -236,7 +239,8 @@ def _try(
 ) -> StepModel | None:
     """The candidate fitted to the sweep; None when one of its levels was seen on fewer than two steps."""
     shape = replace(line, depth=depth, period=period, upper_values=upper_values)
-    rounded, upper = shape._rounded(sizes), shape._on_upper(sizes)
+    rounded = shape._rounded(sizes)
+    upper = shape._on_upper(sizes)
     parts = (upper,) if period == 1 else (upper, ~upper)
     if any(len(np.unique(rounded[part])) < 2 for part in parts):
         return None

@@ -1,19 +1,18 @@
 """Error of layer times predicted from few measurements: over channels, on sparse sweeps, for random convolutions.
 
-    python research/layer_latency/step_model.py [--device cpu] [--threads 1] [--minutes 5] [--quick]
+    python research/layer_latency/step_model.py [--quick]
 
 Beside every model stand latency linear in operations and a random forest, which predicts the time of an operation.
 
-1. Sweeps of channels, filters, input width and square inputs (over their pixels): the steps are found in the whole
-   sweep, the bounds from four of its values; error on the others. Linear and forest learn from four values spread
-   evenly.
+1. Sweeps of channels, filters and input width: the steps are found in the whole sweep, the bounds from four of its
+   values; error on the others. Linear and forest learn from four values spread evenly.
 2. Held-out sparse sweeps (Jetson paper, section 3.4.3): nine other numbers of filters, steps from the first sweep,
    bounds from four values each. Linear learns from four, spread evenly; the forest from those and the first sweep, too.
 3. Random convolutions that no model saw: the combined model, fitted to some others and given the steps of channels,
    filters and width. Linear and forest learn from as many measurements as the combined model used in all, these sweeps
    included, but all of them random convolutions, which suits them better.
 
-All layers are measured in turns. Prints a table and writes results/step_model.json (step_model_DEVICE.json on a GPU).
+All layers are measured in turns. Prints a table and writes results/step_model.json.
 """
 
 from __future__ import annotations
@@ -45,10 +44,11 @@ from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, option, run_script, show
+from parts.harness import Run, run_script, show
 
 SEED = 11  # other layers than those that the model was developed on
 TREES = 300
+LONGEST_MS = 300_000.0  # to measure
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Plan:
 
     Attributes:
         side: height and width of the swept layers' input in px, where they are not swept.
-        channels, filters, sides: values of the sweeps; sides in px, of the input's width and of square inputs.
+        channels, filters, sides: values of the sweeps; sides in px, of the input's width.
         sparse_filters: filters of the held-out sweeps.
         learned, tested: random convolutions for the combined model, and for the test.
         longest_side: of random convolutions' inputs in px.
@@ -85,15 +85,6 @@ QUICK = replace(
     learned=120,
     tested=60,
 )
-GPU = replace(
-    CPU,
-    side=256,
-    channels=range(10, 531),
-    filters=range(1, 531),
-    sides=range(10, 512, 2),
-    longest_side=256,
-    most_operations=2e10,
-)
 
 
 def random_convolutions(count: int, plan: Plan, rng: random.Random) -> list[ConvolutionShape]:
@@ -119,7 +110,8 @@ def random_convolutions(count: int, plan: Plan, rng: random.Random) -> list[Conv
 
 def fit_linear(operations: np.ndarray, latencies: np.ndarray) -> np.ndarray:
     """Slope and intercept of latency over operations with the least mean absolute percentage error there can be."""
-    count, scale = len(operations), operations.max()
+    count = len(operations)
+    scale = operations.max()
     relative = np.stack([operations / scale, np.ones(count)], 1) / latencies[:, None]
     unit = np.eye(count)
     found = linprog(
@@ -224,7 +216,7 @@ def errors_of_random(
 
 
 def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
-    """The sweeps in which steps are found, that of squares last, and those that are held out."""
+    """The sweeps in which steps are found, and those that are held out."""
     layer = ConvolutionShape(
         in_channels=128, out_channels=128, kernel=3, stride=1, height=plan.side, width=plan.side
     )
@@ -232,12 +224,6 @@ def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
         Sweep('input channels', 'in_channels', layer, tuple(plan.channels)),
         Sweep('filters', 'out_channels', layer, tuple(plan.filters)),
         Sweep('input width', 'width', replace(layer, in_channels=64), tuple(plan.sides)),
-        Sweep(
-            'pixels of a square input',
-            'pixels',
-            replace(layer, in_channels=64),
-            tuple(side**2 for side in plan.sides),
-        ),
     ]
     held_out = [
         Sweep(
@@ -269,77 +255,33 @@ def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
 def judge(run: Run, report: dict) -> None:
     """Holds the errors against what was to be reached on this kind of device."""
     combined = report['random']['combined steps']['mean']
-    channels, sparse = report['sweeps'][0], report['sparse']
-    if report['device']['kind'] == 'cuda':
-        wanted = (
-            ('channel sweep from four', 0.013, channels['four_error']),
-            ('sparse sweeps from four', 0.013, sparse['four_error']),
-            ('random convolutions', 0.05, combined),
-        )
-    else:
-        linear = 'linear in operations'
-        wanted = tuple(
-            (f'{name}, relative to {linear}', 1.0 / 3.0, error / other)
-            for name, error, other in (
-                ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
-                ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
-                ('random convolutions', combined, report['random'][linear]['mean']),
-            )
-        )
-    for name, most, reached in wanted:
-        run.goal(name, reached, most=most)
+    channels = report['sweeps'][0]
+    sparse = report['sparse']
+    linear = 'linear in operations'
+    for name, error, other in (
+        ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
+        ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
+        ('random convolutions', combined, report['random'][linear]['mean']),
+    ):
+        run.goal(f'{name}, relative to {linear}', error / other, most=1.0 / 3.0)
 
 
 def print_report(report: dict, results: list[SweepResult], device: str) -> None:
     """The table of errors."""
     rows = []
     for result, record in zip(results, report['sweeps']):
-        rows += [
-            (
-                f'{result.sweep.name} ({result.model})',
-                '4 values',
-                f'{result.few_error:.1%}',
-                '',
-                '',
-            ),
-            ('', f'all {len(result.values)} values', f'{result.model.error:.1%}', '', ''),
-        ]
-        rows += [
-            (f'  {model}', '4 values', f'{error:.1%}', '', '')
-            for model, error in record['baselines'].items()
-        ]
-    rows.append(
-        (
-            f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps',
-            '4 values each',
-            f'{report["sparse"]["four_error"]:.1%}',
-            '',
-            '',
-        )
-    )
-    for model, error in report['sparse']['baselines'].items():
-        source = '4 values each' + (
-            f', {results[0].sweep.name}' if model == 'random forest' else ''
-        )
-        rows.append((f'  {model}', source, f'{error:.1%}', '', ''))
-    counts = report['measurements']
-    for model, errors in report['random'].items():
-        source = (
-            f'{counts["combined_random"]} random, {counts["combined_sweeps"]} of sweeps'
-            if model == 'combined steps'
-            else f'{counts["baselines"]} random'
-        )
-        rows.append(
-            (
-                f'{counts["tested"]} random convolutions, {model}',
-                source,
-                *(f'{errors[key]:.1%}' for key in ('mean', 'median', 'p90')),
-            )
-        )
+        what = f'{result.sweep.name}, from four values'
+        rows.append((what, str(result.model), result.few_error))
+        rows += [(what, model, error) for model, error in record['baselines'].items()]
+    what = f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps, from four values each'
+    rows.append((what, 'the same steps', report['sparse']['four_error']))
+    rows += [(what, model, error) for model, error in report['sparse']['baselines'].items()]
+    what = f'{report["measurements"]["tested"]} random convolutions'
+    rows += [(what, model, errors['mean']) for model, errors in report['random'].items()]
     show(
-        f'error of predicted layer times on {device}',
-        ('what', 'from', 'mean', 'median', 'p90'),
-        rows,
+        f'mean error of predicted layer times on {device}',
+        ('what', 'model', 'error'),
+        [(what, model, f'{error:.1%}') for what, model, error in rows],
         words=2,
     )
     print(
@@ -349,20 +291,19 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
 
 
 def main(run: Run) -> None:
-    args = run.args
-    minutes = (0.7 if args.quick else 5.0) if args.minutes is None else args.minutes
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
-    timer, facts = LayerTimer(args.device), read_device_facts(args.device)
-    plan = QUICK if args.quick else CPU if facts.kind == 'cpu' else GPU
+    restart_with_environment(1)
+    use_threads(1)
+    facts = read_device_facts()
+    plan = QUICK if run.quick else CPU
     swept, held_out = sweeps_of(plan)
-    as_many = plan.learned + sum(len(sweep.values) for sweep in swept[:-1])
+    as_many = plan.learned + sum(len(sweep.values) for sweep in swept)
     drawn = random_convolutions(as_many + plan.tested, plan, random.Random(SEED))
-    pool, tested = drawn[:as_many], drawn[as_many:]
+    pool = drawn[:as_many]
+    tested = drawn[as_many:]
     layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes] + drawn
     # Layers finish when the median is known to 0.5 %; usually the time is over before.
     repetition = Repetition(accuracy=0.005, most=200)
-    measured = measure_for(layers, timer, repetition, minutes * 60_000.0)
+    measured = measure_for(layers, LayerTimer(), repetition, 42_000.0 if run.quick else LONGEST_MS)
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
     first = [shape for shape in swept[0].shapes if measured.samples_ms[shape]]
@@ -374,10 +315,10 @@ def main(run: Run) -> None:
         ),
     ]
     held_out_records = records[len(results) :]
-    errors, combined = errors_of_random(pool[: plan.learned], pool, tested, results[:-1], measured)
+    errors, combined = errors_of_random(pool[: plan.learned], pool, tested, results, measured)
     report = {
         'device': asdict(facts),
-        'quick': args.quick,
+        'quick': run.quick,
         'layers': len(measured.samples_ms),
         'visits_per_layer': statistics.median(
             len(samples) for samples in measured.samples_ms.values()
@@ -404,20 +345,8 @@ def main(run: Run) -> None:
     }
     print_report(report, results, str(facts))
     judge(run, report)
-    if facts.kind != 'cpu':
-        run.name = f'step_model_{facts.slug}'
     run.write(**report)
 
 
 if __name__ == '__main__':
-    run_script(
-        main,
-        {
-            '--device': option('cpu', 'cpu, cuda or cuda:INDEX'),
-            '--threads': option(1, 'CPU threads'),
-            '--minutes': option(
-                None, 'longest time to measure; 5, or 0.7 with --quick', type=float, above=0.0
-            ),
-        },
-        quick='fewer layers, whose errors are larger',
-    )
+    run_script(main, quick='fewer layers, whose errors are larger')

@@ -38,7 +38,8 @@ def two_kernels_ms(shape: ConvolutionShape) -> float:
 
 
 def error(ground_truth, learned: int = 150, steps=BLOCKS) -> float:
-    shapes, held_out = convolutions(learned, 1), convolutions(60, 2)
+    shapes = convolutions(learned, 1)
+    held_out = convolutions(60, 2)
     model = fit_convolution_model(shapes, [ground_truth(shape) for shape in shapes], steps)
     return sum(abs(model.predict(shape) / ground_truth(shape) - 1.0) for shape in held_out) / len(
         held_out

@@ -22,7 +22,9 @@ class TimerOfKnownLayers:
     """Says what it was told, and remembers in which order it was asked."""
 
     def __init__(self, rng: random.Random, spread: dict[ConvolutionShape, float]) -> None:
-        self.rng, self.spread, self.asked = rng, spread, []
+        self.rng = rng
+        self.spread = spread
+        self.asked = []
 
     def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
         self.asked.append((shape, runs))
@@ -43,7 +45,8 @@ def test_uncertainty_of_the_median_by_hand():
 
 
 def test_runs_unsteady_layers_more_often_and_in_turns():
-    steady, unsteady = replace(LAYER, in_channels=1), replace(LAYER, in_channels=2)
+    steady = replace(LAYER, in_channels=1)
+    unsteady = replace(LAYER, in_channels=2)
     timer = TimerOfKnownLayers(random.Random(1), {steady: 0.0, unsteady: 0.2})
     samples = {steady: [], unsteady: []}
     done = list(
@@ -97,6 +100,7 @@ def test_times_the_middle_layer(device):
     large = ConvolutionShape(
         in_channels=256, out_channels=256, kernel=3, stride=1, height=32, width=32, batch=2
     )
-    small, longer = timer.time_layer(LAYER, 3), timer.time_layer(large, 3)
+    small = timer.time_layer(LAYER, 3)
+    longer = timer.time_layer(large, 3)
     assert len(small) == len(longer) == 3
     assert min(small + longer) > 0.0

@@ -1,7 +1,6 @@
 """Average precision against the relative deadline: the multi-path paper's Fig. 9, executed against a real clock.
 
     python research/multi_path/accuracy_by_deadline.py [--quick] [--data ../shared/data/carla/val.json] [--weights FILE]
-        [--quality FILE] [--profile FILE]
 
 The relative deadline is the time allowed for a frame over the bound of the full path (forecast times the calibration
 factor that its residuals ask for). The goal is judged at half of the full path's forecast, its median time, or at the
@@ -10,12 +9,11 @@ random order: the best path that likely fits, with a way back whose bound does (
 each operator, and the full path alone (single path). All but the last re-decide while the frame runs, and nothing is
 cut; a frame that ends after its deadline counts as one in which nothing was found, whoever ran it. The single path does
 not look at the deadline, so that one run of an image is held against all of them. On CUDA graphs are replayed, as in
-the node. The paper's thresholds decide no width, because its networks have one: here they run twice, at full width as
-published, and at the widths of the longest path among those whose cheapest path's bound fits the deadline. Losses are
-taken against the full path without a deadline; their intervals (95 %) come from drawing runs of images anew. The
-network runs as it ships, by prepared segments where they are. The frontier goes by qualities that were measured on these
-images too, if the table beside the weights is used. Prints a table, writes results/accuracy_by_deadline.json and
-results/accuracy_by_deadline.png; with --quick below out/benchmarks.
+the node. The paper's thresholds decide no width, because its networks have one: here they run at the widths of the longest
+path among those whose cheapest path's bound fits the deadline. Losses are taken against the full path without a
+deadline; their intervals (95 %) come from drawing runs of images anew. The network runs as it ships, by prepared segments
+where they are. The frontier goes by qualities that were measured on these images too. Prints a table, writes
+results/accuracy_by_deadline.json and results/accuracy_by_deadline.png; with --quick below out/benchmarks.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
+from rich.progress import track
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -38,18 +35,14 @@ from deadline_perception.decision.policy import Policy
 from deadline_perception.extras.data.class_names import relabelled
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.evaluation.average_precision import average_precision
-from deadline_perception.extras.evaluation.path_accuracy import (
-    annotated_frames,
-    pooled_ap,
-    ranking_classes,
-)
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import make_policy, warm_up
 from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import LatencyProfile, measure_profile
+from deadline_perception.timing.profile import measure_profile
 from deadline_perception.timing.recent_times import P90_TAIL
 from deadline_perception.timing.time_model import FrameTimes
 from deadline_perception.tools.profile import restart_with_environment
@@ -71,7 +64,6 @@ PROFILE_S, QUICK_PROFILE_S, QUICK_IMAGES = 40.0, 8.0, 4
 NAMES = {
     'frontier': 'multi-path, frontier',
     'thresholds': "multi-path, the paper's thresholds",
-    'full_width': 'the same at full width, as published',
     'fixed': 'single path',
 }
 
@@ -82,7 +74,6 @@ class Taken:
 
     detections: Detections
     latency_ms: float
-    path: str
 
     def within(self, deadline_ms: float) -> Detections:
         """What counts at a deadline."""
@@ -99,7 +90,7 @@ def run_frame(
     frame.times = times
     due_ms = begun_ms + deadline_ms
     inference.begin(image, frame, due_ms=due_ms, may_abort=False).until_answer()
-    return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
+    return Taken(frame.result, now_ms() - begun_ms)
 
 
 def run_all(
@@ -117,54 +108,37 @@ def run_all(
     taken: dict[tuple[str, float], list[Taken]] = {cell: [] for cell in cells}
     for (_, deadline_ms), policy in cells.items():  # no figure may pay for first calls
         run_frame(detector, policy, images[0], deadline_ms, times)
-    with Progress(console=Console(stderr=True)) as progress:
-        for image in progress.track(images, description='images'):
-            for cell in rng.sample(list(cells), len(cells)):
-                taken[cell].append(run_frame(detector, cells[cell], image, cell[1], times))
+    for image in track(images, 'images'):
+        for cell in rng.sample(list(cells), len(cells)):
+            taken[cell].append(run_frame(detector, cells[cell], image, cell[1], times))
     return taken
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Average precision of one set of detections, in points; the resampled ones are of each draw of images."""
+    """Average precision of one set of detections, in points; the resampled one is of each draw of images."""
 
     ap: float
-    ap50: float
-    pooled: float
     resampled_ap: np.ndarray
-    resampled_pooled: np.ndarray
 
     @classmethod
     def of(
-        cls,
-        found: list[Detections],
-        ground_truths: list,
-        class_names: tuple[str, ...],
-        ranked_by: list[str],
+        cls, found: list[Detections], ground_truths: list, class_names: tuple[str, ...]
     ) -> Scored:
-        """Scores of detections, one per image; the pooled ones are of the classes that paths are ranked by."""
-        result = average_precision(found, ground_truths, class_names)
+        """Scores of detections, one per image."""
         draws = bootstrap_draws(len(ground_truths), DRAWS)
         return cls(
-            100 * (result.ap or 0.0),
-            100 * (result.ap50 or 0.0),
-            100 * pooled_ap(result, ranked_by),
+            100 * (average_precision(found, ground_truths, class_names).ap or 0.0),
             100 * resampled_ap(found, ground_truths, class_names, draws),
-            100 * resampled_ap(found, ground_truths, class_names, draws, ranked_by),
         )
 
     def loss_against(self, reference: Scored) -> dict:
-        """What is lost against other detections, with 95 % intervals."""
+        """What is lost against other detections, with a 95 % interval."""
+        differences = reference.resampled_ap - self.resampled_ap
         return {
             'ap': reference.ap - self.ap,
-            'ap_interval': _interval(reference.resampled_ap - self.resampled_ap),
-            'pooled': reference.pooled - self.pooled,
-            'pooled_interval': _interval(reference.resampled_pooled - self.resampled_pooled),
+            'ap_interval': np.nanquantile(differences, (0.025, 0.975)).tolist(),
         }
-
-
-def _interval(differences: np.ndarray) -> list[float]:
-    return np.nanquantile(differences, (0.025, 0.975)).tolist()
 
 
 def judged_deadline_ms(full_ms: float, tightest_ms: float) -> float:
@@ -187,13 +161,10 @@ def row_of(
         'relative_deadline': relative,
         'deadline_ms': deadline_ms,
         'ap': scored.ap,
-        'ap50': scored.ap50,
-        'pooled': scored.pooled,
         'loss': scored.loss_against(full),
         'missed': float((~(latencies_ms <= deadline_ms)).mean()),
         'median_ms': float(np.median(latencies_ms)),
         'p99_ms': float(np.quantile(latencies_ms, 0.99)),
-        'paths': len({frame.path for frame in frames}),
     }
 
 
@@ -206,18 +177,18 @@ def plot(result: dict, file: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(8.0, 5.0), layout='constrained')
     axes.axhline(
-        result['full_path']['pooled'],
+        result['full_path']['ap'],
         color='#9aa8b6',
         linewidth=1.2,
         linestyle=(0, (4, 3)),
         zorder=1,
         label='full path without a deadline',
     )
-    for name, colour, marker in zip(NAMES, ('#1f77d0', '#d98a00', '#8a63c2', '#c02626'), 'osD^'):
+    for name, colour, marker in zip(NAMES, ('#1f77d0', '#d98a00', '#c02626'), 'os^'):
         rows = [row for row in result['rows'] if row['policy'] == name]
         axes.plot(
             [row['relative_deadline'] for row in rows],
-            [row['pooled'] for row in rows],
+            [row['ap'] for row in rows],
             color=colour,
             marker=marker,
             markersize=5,
@@ -240,8 +211,8 @@ def plot(result: dict, file: Path) -> None:
     axes.set_xlabel(
         f'relative deadline (1 is the bound of the full path, {result["full_bound_ms"]:.0f} ms)'
     )
-    axes.set_ylabel('average precision of\n' + ', '.join(result['ranked_by']) + ', %')
-    axes.set_ylim(-1, 1.15 * max(row['pooled'] for row in result['rows']))
+    axes.set_ylabel('average precision, %')
+    axes.set_ylim(-1, 1.15 * max(row['ap'] for row in result['rows']))
     axes.set_title(
         f'{result["images"]} images of {result["dataset"]}, late frames count as empty',
         loc='left',
@@ -254,45 +225,31 @@ def plot(result: dict, file: Path) -> None:
     figure.savefig(file, dpi=120)
 
 
-def print_tables(result: dict) -> None:
-    """Every policy at every deadline, and the loss that the goal is about."""
-    full, rows = result['full_path'], []
+def print_table(result: dict) -> None:
+    """Every policy at every deadline."""
+    rows = []
     for row in result['rows']:
-        low, high = row['loss']['pooled_interval']
+        low, high = row['loss']['ap_interval']
         rows.append(
             (
                 row['policy'],
                 row['relative_deadline'],
-                f'{row["deadline_ms"]:.1f}',
-                f'{row["ap"]:.1f}',
-                f'{row["ap50"]:.1f}',
-                f'{row["pooled"]:.1f}',
-                f'{row["loss"]["pooled"]:.1f} ({low:.1f} to {high:.1f})',
+                row['deadline_ms'],
+                row['ap'],
+                f'{row["loss"]["ap"]:.1f} ({low:.1f} to {high:.1f})',
                 f'{row["missed"]:.1%}',
-                f'{row["median_ms"]:.1f}',
-                f'{row["p99_ms"]:.1f}',
-                row['paths'],
+                row['median_ms'],
+                row['p99_ms'],
             )
         )
     show(
-        f'{result["images"]} images of {result["dataset"]}; full path: AP {full["ap"]:.1f}, {full["pooled"]:.1f} of '
-        f'the classes that rank: {", ".join(result["ranked_by"])}',
-        'policy | relative | deadline | AP | AP50 | rank | loss rank, 95 % | missed | median | p99 ms | paths',
+        f'{result["images"]} images of {result["dataset"]}; full path: AP {result["full_path"]["ap"]:.1f}',
+        'policy | relative | deadline | AP | loss, 95 % | missed | median | p99 ms',
         rows,
     )
-    goal = result['goal']
     print(
         f'the full path took {result["full_path_over_forecast"]:.2f} times its forecast (median); far from '
         f'1, the machine was not as idle as when the profile was measured'
-    )
-    loss = goal['loss']
-    print(
-        f"at {goal['deadline_ms']:.1f} ms, {goal['of_full_median']:.2f} of the full path's median time, "
-        f'lost against the full path: {loss["ap"]:.1f} AP ({loss["ap_interval"][0]:.1f} to '
-        f'{loss["ap_interval"][1]:.1f}, 95 %), {loss["pooled"]:.1f} of the classes that rank '
-        f'({loss["pooled_interval"][0]:.1f} to {loss["pooled_interval"][1]:.1f}); '
-        f'goal at most {GOAL_POINTS} AP: '
-        f'{"met" if loss["ap"] <= GOAL_POINTS else "not met"}'
     )
 
 
@@ -303,7 +260,7 @@ def main(run: Run) -> None:
     detector, _ = load_network(str(args.weights), DEVICE, ROOT / 'models')  # replays graphs on CUDA
     print(f'engine {detector.engine.identity}. {detector.engine.notice}', flush=True)
     space = detector.path_space
-    quality = PathQuality.load(args.quality or args.weights.with_suffix('.quality.json'), space)
+    quality = PathQuality.load(args.weights.with_suffix('.quality.json'), space)
     quality.check(detector.weights_hash)
     sequence = read_coco(args.data)
     frames = annotated_frames(sequence, QUICK_IMAGES if args.quick else None)
@@ -311,19 +268,14 @@ def main(run: Run) -> None:
         relabelled(frame.ground_truth, sequence.class_names, detector.class_names)
         for frame in frames
     ]
-    ranked_by = list(ranking_classes(ground_truths, detector.class_names) or detector.class_names)
     images = [frame.load_bgr() for frame in frames]
-    profile = (
-        LatencyProfile.load(args.profile)
-        if args.profile
-        else measure_profile(
-            detector,
-            images[:40],
-            repeats=12,
-            whole_paths=16,
-            path_repeats=6,
-            time_limit_s=QUICK_PROFILE_S if args.quick else PROFILE_S,
-        )
+    profile = measure_profile(
+        detector,
+        images[:40],
+        repeats=12,
+        whole_paths=16,
+        path_repeats=6,
+        time_limit_s=QUICK_PROFILE_S if args.quick else PROFILE_S,
     )
     warm_up(detector, images[0].shape[:2])
     forecast = PathForecast(profile, space)
@@ -347,11 +299,9 @@ def main(run: Run) -> None:
     cells: dict[tuple[str, float], Policy] = {
         ('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms
     }
-    full_width = ThresholdPolicy(space, forecast, quality)
     for deadline_ms in deadlines_ms:
         start = largest_that_fits(space, forecast, deadline_ms / factor)
         cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
-        cells['full_width', deadline_ms] = full_width
     cells['fixed', math.inf] = FixedPath(space.largest, space, forecast, quality)
     taken = run_all(
         detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor)
@@ -361,7 +311,6 @@ def main(run: Run) -> None:
         [frame.detections for frame in single],
         ground_truths,
         detector.class_names,
-        ranked_by,
     )
     rows = []
     for name in NAMES:
@@ -371,7 +320,6 @@ def main(run: Run) -> None:
                 [frame.within(deadline_ms) for frame in ran],
                 ground_truths,
                 detector.class_names,
-                ranked_by,
             )
             rows.append(row_of(name, value, deadline_ms, ran, scored, full))
     at_half = next(
@@ -379,6 +327,7 @@ def main(run: Run) -> None:
     )
     pace = float(np.median([frame.latency_ms for frame in single])) / full_ms
     goal = {name: at_half[name] for name in ('deadline_ms', 'relative_deadline', 'loss')}
+    goal['of_full_median'] = at_half['deadline_ms'] / full_ms
     result = {
         'device': asdict(read_device_facts(DEVICE)),
         'engine': detector.engine.identity,
@@ -387,21 +336,20 @@ def main(run: Run) -> None:
         'dataset': sequence.name,
         'quality_measured_on': quality.dataset,
         'images': len(images),
-        'ranked_by': ranked_by,
         'calibration_factor': factor,
         'likely_factor': likely_factor,
         'full_bound_ms': full_bound_ms,
         'full_path_over_forecast': pace,
-        'full_path': {'ap': full.ap, 'pooled': full.pooled},
+        'full_path': {'ap': full.ap},
         'rows': rows,
-        'goal': {
-            **goal,
-            'of_full_median': at_half['deadline_ms'] / full_ms,
-            'at_most_ap': GOAL_POINTS,
-            'met': at_half['loss']['ap'] <= GOAL_POINTS,
-        },
+        'goal': goal,
     }
-    print_tables(result)
+    print_table(result)
+    run.goal(
+        f'AP lost at {goal["of_full_median"]:.2f} of the full path',
+        goal['loss']['ap'],
+        most=GOAL_POINTS,
+    )
     run.write(**result)
     plot(result, run.file.with_suffix('.png'))
 
@@ -412,10 +360,6 @@ if __name__ == '__main__':
         {
             '--weights': option(Path('models/street.safetensors'), 'network'),
             '--data': option(Path('../shared/data/carla/val.json'), 'COCO annotations'),
-            '--quality': option(
-                None, 'path qualities; by default those beside the weights', type=Path
-            ),
-            '--profile': option(None, 'latency profile; else one is measured, in 40 s', type=Path),
         },
         quick=f'{QUICK_IMAGES} images',
     )

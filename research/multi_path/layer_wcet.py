@@ -317,8 +317,6 @@ def judge_layers(
                     'visits': found.visits,
                     'bounded_share': bounded_share(found.visits),
                     'runs': len(found.every),
-                    'min_ms': min(found.every),
-                    'mean_ms': float(np.mean(found.every)),
                     'max_ms': longest,
                     'wcet_ms': wcet,
                     'allowance_ms': allowance,
@@ -332,35 +330,13 @@ def judge_layers(
                     'uninterrupted_max_ms': max(found.execution),
                     'wcet_over_uninterrupted': wcet / max(found.execution) - 1.0,
                     'uninterrupted_above_wcet': sum(value > wcet for value in found.execution),
-                    'calibration_factor': models[family].calibration_factor,
-                    'missing': [fit.missing for fit in models[family].fits],
                 }
             )
     return rows
 
 
-def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
-    """Prints the table; returns what stands against the goals. `co_runner` is what it achieved, by utilisation."""
-    show(
-        'Layers of table VI beside a co-runner, all runs; ms',
-        'layer | co-runner | runs | min | mean | max | WCET | '
-        'with allowance | over max | above | interrupted | oblivious | above | calibrated',
-        [
-            (
-                row['layer'],
-                f'{row["utilisation"]:.0%}',
-                row['runs'],
-                *(row[key] for key in ('min_ms', 'mean_ms', 'max_ms', 'wcet_ms', 'bound_ms')),
-                f'{row["bound_over_max"]:+.0%}',
-                row['above_bound'],
-                row['interrupted'],
-                row['oblivious_ms'],
-                row['above_oblivious'],
-                row['oblivious_calibrated_ms'],
-            )
-            for row in rows
-        ],
-    )
+def summarise(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
+    """Prints and returns what stands against the goals; `co_runner` is what it achieved, by utilisation."""
     summary = []
     for kind, goal in GOALS.items():
         for utilisation in UTILISATIONS:
@@ -388,17 +364,30 @@ def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
             steady = abs(co_runner[utilisation] - utilisation) <= CO_RUNNER_OFF
             entry['met'] = steady and entry['bound_over_max'] <= goal and entry['above_bound'] == 0
             summary.append(entry)
-            print(
-                f'{kind:11} co-runner {utilisation:4.0%}'
-                f'{"" if steady else f" (achieved {co_runner[utilisation]:.0%}, not valid)"}: '
-                f'above bound {entry["above_bound"]} of {entry["runs"]} (goal 0), over-estimate '
-                f'{entry["bound_over_max"]:+.1%} (goal {goal:.0%}): {"met" if entry["met"] else "NOT met"}\n'
-                f'    oblivious: above {entry["above_oblivious"]}, calibrated '
-                f'{entry["oblivious_calibrated_over_max"]:+.1%}, above {entry["above_oblivious_calibrated"]}\n'
-                f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted '
-                f'runs: {entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the '
-                f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits'
-            )
+    keys = (
+        'kind',
+        'utilisation',
+        'achieved_utilisation',
+        'runs',
+        'interrupted',
+        'allowance_ms',
+        'bound_over_max',
+        'above_bound',
+        'goal',
+        'met',
+        'wcet_over_uninterrupted',
+        'uninterrupted_above_wcet',
+        'oblivious_over_max',
+        'above_oblivious',
+        'oblivious_calibrated_over_max',
+        'above_oblivious_calibrated',
+    )
+    show(
+        'Layers of table VI beside a co-runner: bounds over the longest run, and runs above them, as shares',
+        'layers | busy | is | runs | cut | allows ms | bound | above | goal | met | '
+        'uncut | above | oblivious | above | calibrated | above',
+        [[entry[key] for key in keys] for entry in summary],
+    )
     return summary
 
 
@@ -420,7 +409,7 @@ def main(run: Run) -> None:
         counts,
     )
     co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
-    summary = show_layers(rows, co_runner)
+    summary = summarise(rows, co_runner)
     if facts.kind != 'cpu':
         run.name = f'layer_wcet_{facts.slug}'
     told = {

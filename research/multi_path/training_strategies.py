@@ -1,25 +1,23 @@
 """The multi-path paper's Table IV for our network: average precision after training by each strategy at equal compute.
 
-    python research/multi_path/training_strategies.py [--data FOLDER] [--seconds-per-run 40 | --steps N] [--quick]
-        [--start WEIGHTS | --from-scratch --learning-rate 6e-4] [--device cuda --batch 16]
+    python research/multi_path/training_strategies.py [--data FOLDER] [--steps 23] [--config compact] [--quick]
+        [--device cuda --batch 16]
 
 Compute is counted in multiplications and additions of convolutions and matrices, three times those of the forward pass,
 on the paths that a strategy draws; finding regions and drawing images are not counted. Every run may use those of
-`--steps` steps of the full path with one head; without, so many as this machine does in `--seconds-per-run`. Counting
-is free of noise, where time on a shared machine is not; but cheap paths take more time per operation, so seconds are
-shown.
+`--steps` steps of the full path with one head. Counting is free of noise, where time on a shared machine is not; but
+cheap paths take more time per operation, so seconds are shown.
 
-Runs begin with the shipped weights: from random ones, as in the paper, minutes on a CPU teach little, hours on a GPU
-do. The shipped weights know all paths already, so that what a strategy does not train is forgotten rather than never
-learnt. Ours is judged against the paper's strategies that switch heads at random, on the longest path and on the mean
-of the paths measured: it is better where it gains more than the larger spread of the seeds.
-Runs are kept in `--runs` and go on there after a kill. Writes results/training_strategies_START_DEVICE.json.
+Runs begin with random weights, as in the paper: minutes on a CPU teach little, hours on a GPU do. Those of
+results/training_strategies_compact_amd-epyc.json began with trained ones, which no longer ship. Ours is judged against
+the paper's strategies that switch heads at random, on the longest path and on the mean of the paths measured: it is
+better where it gains more than the larger spread of the seeds. Writes
+results/training_strategies_CONFIG_scratch_DEVICE.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -33,7 +31,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace
 from deadline_perception.core.records import Sequence
-from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.extras.configuration_file import find_configuration
 from deadline_perception.extras.data.class_names import relabelled
 from deadline_perception.extras.data.coco import read_coco
@@ -49,7 +46,6 @@ from deadline_perception.extras.training.strategies import STRATEGIES, Strategy
 from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.weights_writer import build_detector
-from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.heads import BINS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
@@ -57,8 +53,6 @@ from parts.harness import ROOT, Run, option, run_script, show
 
 BACKWARD = 3  # a backward pass takes two products of the forward pass's size, one for inputs and one for weights
 DRAWN_STEPS = 400  # over which the operations of a strategy's steps are averaged
-TIMED_STEPS = 4
-SAVE_EVERY_S = 120.0
 OURS = 'sandwich'
 RIVALS = ('ns-rs', 'rs-rs')  # the best two of the paper's table IV, on its longest path
 COMPARED = (OURS, *RIVALS)
@@ -135,105 +129,25 @@ class StepCost:
 
 
 def fresh_network(args: argparse.Namespace, class_names: tuple[str, ...], seed: int) -> FasterRcnn:
-    """What a run starts from."""
-    if args.from_scratch:
-        # Frozen norms have no statistics yet.
-        config = replace(find_configuration(args.config), norm='group')
-        return build_detector(config, class_names, seed=seed, device=args.device)
-    return load_detector(args.start, args.device)
-
-
-def plan_of(args: argparse.Namespace, steps: int, seed: int) -> TrainingPlan:
-    """A short schedule of so many steps."""
-    return TrainingPlan(steps=steps, batch=args.batch, learning_rate=args.learning_rate, seed=seed)
-
-
-def steps_within(args: argparse.Namespace, source: SampleSource) -> int:
-    """Steps of the full path with one head that this machine does in the seconds of a run."""
-    trainer = Trainer(
-        fresh_network(args, source.class_names, 0),
-        source,
-        plan_of(args, TIMED_STEPS + 1, 0),
-        STRATEGIES['ns-rs'],
-    )
-    trainer.run(until=1)
-    began = time.monotonic()
-    trainer.run()
-    return max(1, round(args.seconds_per_run * TIMED_STEPS / (time.monotonic() - began)))
+    """What a run starts from; frozen norms would have no statistics yet."""
+    config = replace(find_configuration(args.config), norm='group')
+    return build_detector(config, class_names, seed=seed, device=args.device)
 
 
 def train(
-    args: argparse.Namespace,
-    source: SampleSource,
-    strategy: str,
-    seed: int,
-    steps: int,
-    state: Path,
+    args: argparse.Namespace, source: SampleSource, strategy: str, seed: int, steps: int
 ) -> tuple[FasterRcnn, float]:
-    """Trains by one strategy, going on where a killed run was saved; the network, and seconds of all that it kept."""
+    """Trains by one strategy; the network, and seconds."""
     trainer = Trainer(
         fresh_network(args, source.class_names, seed),
         source,
-        plan_of(args, steps, seed),
+        TrainingPlan(steps=steps, batch=args.batch, learning_rate=args.learning_rate, seed=seed),
         STRATEGIES[strategy],
     )
-    clock, before_s = state.with_suffix('.seconds'), 0.0
-    if state.is_file():
-        trainer.resume(state)
-        before_s = float(clock.read_text())
-    began = saved_at = time.monotonic()
-
-    def report(step: int, losses: dict[str, float]) -> None:
-        nonlocal saved_at
-        if time.monotonic() - saved_at > SAVE_EVERY_S:
-            replace_file(
-                clock, str(before_s + time.monotonic() - began)
-            )  # no state without its clock
-            trainer.save(state)
-            saved_at = time.monotonic()
-
-    trainer.run(report=report)
-    seconds = before_s + time.monotonic() - began
+    began = time.monotonic()
+    trainer.run()
     trainer.network.load_state_dict(trainer.average)
-    return trainer.network.eval(), seconds
-
-
-def settle(args: argparse.Namespace, source: SampleSource) -> int:
-    """Steps of the full path that every run may spend; decided once for the folder of the runs.
-
-    Raises:
-        ValueError: the folder holds runs of other settings.
-    """
-    kept = args.runs / 'settings.json'
-    names = (
-        'data',
-        'config',
-        'start',
-        'from_scratch',
-        'seconds_per_run',
-        'steps',
-        'batch',
-        'learning_rate',
-        'device',
-        'images',
-    )
-    settings = {name: str(getattr(args, name)) for name in names}
-    settings['weights_hash'] = '' if args.from_scratch else load_detector(args.start).weights_hash
-    if kept.is_file():
-        stored = json.loads(kept.read_text())
-        if stored['settings'] != settings:
-            raise ValueError(
-                f'{args.runs} holds runs of {stored["settings"]}, expected {settings}; give other --runs'
-            )
-        return stored['steps']
-    steps = args.steps or steps_within(args, source)
-    write_json(kept, {'settings': settings, 'steps': steps})
-    return steps
-
-
-def write_json(file: Path, content: dict) -> None:
-    """JSON, whole or not at all."""
-    replace_file(file, json.dumps(content, indent=1) + '\n')
+    return trainer.network.eval(), time.monotonic() - began
 
 
 def verdicts(runs: list[dict]) -> list[dict]:
@@ -303,7 +217,6 @@ def main(run: Run) -> None:
     args = run.args
     if run.quick:
         args.seeds, args.steps, args.images, args.batch = 1, 2, 6, 1
-        args.runs = args.runs.with_name(args.runs.name + '_quick')
     training, validation = read_coco(args.data / 'train.json'), read_coco(args.data / 'val.json')
     if run.quick:
         training = Sequence(training.name, training.class_names, training.frames[:20])
@@ -318,39 +231,31 @@ def main(run: Run) -> None:
     paths = measured_paths(network.path_space)
     cost = StepCost(network)
     reference = cost.mean(STRATEGIES['ns-rs'])
-    full_steps = settle(args, source)
     runs = []
     for seed in range(args.seeds):
         for strategy in COMPARED:
-            kept = args.runs / f'{strategy}-{seed}.json'
-            if not kept.is_file():
-                steps = max(1, round(full_steps * reference / cost.mean(STRATEGIES[strategy])))
-                print(f'{strategy}, seed {seed}: {steps} steps', flush=True)
-                state = kept.with_suffix('.safetensors')
-                trained, seconds = train(args, source, strategy, seed, steps, state)
-                measured = measure_paths(
-                    trained, validation, frames, list(paths.values()), ranked_by=ranked_by
-                )
-                write_json(
-                    kept,
-                    {
-                        'strategy': strategy,
-                        'seed': seed,
-                        'steps': steps,
-                        'seconds': round(seconds, 1),
-                        'paths': {
-                            name: {
-                                'ap': measured[path][0].ap or 0.0,
-                                'ap50': measured[path][0].ap50 or 0.0,
-                                'pooled_ap': measured[path][1],
-                            }
-                            for name, path in paths.items()
-                        },
+            steps = max(1, round(args.steps * reference / cost.mean(STRATEGIES[strategy])))
+            print(f'{strategy}, seed {seed}: {steps} steps', flush=True)
+            trained, seconds = train(args, source, strategy, seed, steps)
+            measured = measure_paths(
+                trained, validation, frames, list(paths.values()), ranked_by=ranked_by
+            )
+            runs.append(
+                {
+                    'strategy': strategy,
+                    'seed': seed,
+                    'steps': steps,
+                    'seconds': round(seconds, 1),
+                    'paths': {
+                        name: {
+                            'ap': measured[path][0].ap or 0.0,
+                            'ap50': measured[path][0].ap50 or 0.0,
+                            'pooled_ap': measured[path][1],
+                        }
+                        for name, path in paths.items()
                     },
-                )
-                for file in (state, state.with_suffix('.seconds')):
-                    file.unlink(missing_ok=True)
-            runs.append(json.loads(kept.read_text()))
+                }
+            )
     show_runs(runs, paths, 'pooled_ap', f'AP of {", ".join(ranked_by)}, 0 to 100')
     show_runs(runs, paths, 'ap', 'AP of all classes, 0 to 100')
     found = verdicts(runs)
@@ -366,15 +271,13 @@ def main(run: Run) -> None:
             f'{spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}'
         )
     facts = read_device_facts(args.device)
-    run.name = (
-        f'training_strategies_{"scratch" if args.from_scratch else args.start.stem}_{facts.slug}'
-    )
+    run.name = f'training_strategies_{args.config}_scratch_{facts.slug}'
     run.write(
         device=asdict(facts),
-        start='random weights' if args.from_scratch else args.start.name,
+        start='random weights',
         batch=args.batch,
         learning_rate=args.learning_rate,
-        steps_of_the_full_path=full_steps,
+        steps_of_the_full_path=args.steps,
         operations_per_image_and_step={
             name: round(cost.mean(STRATEGIES[name])) for name in COMPARED
         },
@@ -392,19 +295,13 @@ if __name__ == '__main__':
             '--data': option(
                 ROOT.parent / 'shared' / 'data' / 'carla', 'folder with train.json and val.json'
             ),
-            '--config': option('compact', 'shape of networks that start from random weights'),
-            '--start': option(ROOT / 'models' / 'street.safetensors', 'weights to start from'),
-            '--from-scratch': option(False, 'start from random weights of --config'),
-            '--seconds-per-run': option(40.0, 'of training; measuring comes on top', above=0.0),
-            '--steps': option(
-                None, 'compute of a run in steps of the full path, in place of seconds', type=int
-            ),
+            '--config': option('compact', 'shape of the networks'),
+            '--steps': option(23, 'compute of a run in steps of the full path', least=1),
             '--seeds': option(2, least=1),
             '--batch': option(4, least=1),
-            '--learning-rate': option(3e-4),
+            '--learning-rate': option(6e-4),
             '--images': option(None, 'validation images, all without', type=int),
             '--device': option('cpu'),
-            '--runs': option(ROOT / 'out' / 'training_strategies', 'folder that keeps every run'),
         },
         quick='one seed, two steps, six images',
     )

@@ -1,20 +1,19 @@
 """The analytical model of the engine in use: what it predicts from few measurements, and what its bounds hold.
 
-    python research/multi_path/wcet_bounds.py [--quick] [--threads 1] [--frames 20000] [--profile FILE]
+    python research/multi_path/wcet_bounds.py [--quick] [--threads 1] [--frames 20000]
 
 Needs prepared segments (`profile --all-paths`). All times are of the engine that the node would run:
 
-- Predictions: from 5, 10 and 20 % of the segments, drawn anew 6 times, and from whole paths, the errors of the other
-  segments' medians and of 300 random paths (of sums of medians, since hardly any of these was run). Models: all terms;
-  without bytes (memory); without calls; a constant per kind; with the times of another device.
+- Predictions: from 2, 4 and 8 whole paths, drawn anew 6 times, the errors of the other segments' medians and of up to
+  300 random paths (of sums of medians, since hardly any of these was run). Models: all terms; without bytes (memory);
+  without calls; a constant per kind; with the times of another device.
 - Bounds of whole frames, fitted to one half of the measurement and held against frames of 50 random paths that follow,
   alone and beside one busy program per core, there times the slowdown that the frames before had. Interruptions are
   watched before and after. `added up` is what bounds each segment with the interruptions in it.
 - Budgets of 10 to 60 ms: each frame is planned by `calibrated` and `wcet`, and run. Its AP is that of its path
   by the quality table, 0 where it was late: not measured on the frame, and without decisions mid-frame.
 
-With --profile, only the first, from the times of a stored profile: of any machine, at any time. 20,000 frames take
-7 minutes on an idle core. Writes results/wcet_bounds.json, and keeps of it what was not measured again.
+20,000 frames take 7 minutes on an idle core. Writes results/wcet_bounds.json.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from segment_work import SegmentWork, count_work
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.core.json_file import read_object
 from deadline_perception.core.measurement_plan import covering_paths
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -63,8 +61,7 @@ from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
 
-PARTS = ('predictions', 'bounds', 'budgets')
-SHARES, DRAWS, PATHS = (0.05, 0.1, 0.2), 6, 300
+MEASURED, DRAWS, PATHS = (2, 4, 8), 6, 300
 BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
 JUDGED_PATHS, WATCHED_S = 50, 3.0
 GOAL_OVER_P99 = 1.3
@@ -85,12 +82,9 @@ def main(run: Run) -> None:
     weights, facts = find_weights(DEFAULT_WEIGHTS), read_device_facts(args.device)
     detector = load_detector(weights, args.device)
     work = count_work(detector)
-    if args.profile is None:
-        use_engine(detector, 'auto', args.device, weights)
-        images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
-        profile, found = measure(run, detector, images, weights, facts)
-    else:
-        profile, found = LatencyProfile.load(args.profile), {}
+    use_engine(detector, 'auto', args.device, weights)
+    images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
+    profile, found = measure(run, detector, images, weights, facts)
     found = {
         'predictions': predictions(profile, detector.path_space, work, _reference(profile)),
         **found,
@@ -104,10 +98,9 @@ def main(run: Run) -> None:
                 for row in rows
             ),
         )
-    for row in found.get('bounds', ()):
+    for row in found['bounds']:
         if row['bound'].startswith('wcet') and row['load'] == 'alone':
             run.goal('wcet over p99 of paths', row['over_p99_median'], most=GOAL_OVER_P99)
-    kept = read_object(run.file, 'results') if run.file.exists() else {}
     about = {
         'profile': str(profile.facts),
         'profile_date': profile.date,
@@ -115,12 +108,9 @@ def main(run: Run) -> None:
         'network_hash': profile.network_hash,
         'load_before': profile.load_before,
         'segments': len(work),
-        'frames': 0 if args.profile else args.frames,
+        'frames': args.frames,
     }
-    run.write(
-        **{part: kept[part] for part in PARTS if part in kept and part not in found},
-        **{part: {**about, 'rows': rows} for part, rows in found.items()},
-    )
+    run.write(**{part: {**about, 'rows': rows} for part, rows in found.items()})
 
 
 def measure(
@@ -198,16 +188,10 @@ def predictions(
             f'the profile has {len(profile.segments)} segments, expected the {len(work)} of the network'
         )
     truth_ms = {key: max(times.p50, 1e-4) for key, times in profile.segments.items()}
-    sums = [space.keys(path) for path in random.Random(0).sample(list(space), PATHS)]
-    samples: dict[str, list[set[str]]] = {
-        f'{share:.0%} of segments': [
-            set(random.Random(draw).sample(sorted(work), round(share * len(work))))
-            for draw in range(DRAWS)
-        ]
-        for share in SHARES
-    }
-    for count in (2, 4, 8):
-        samples[f'{count} whole paths'] = [
+    drawn = random.Random(0).sample(list(space), min(PATHS, len(space)))
+    sums = [space.keys(path) for path in drawn]
+    samples = {
+        f'{count} whole paths': [
             {
                 key
                 for path in covering_paths(space, 1, random.Random(draw))[:count]
@@ -215,6 +199,8 @@ def predictions(
             }
             for draw in range(DRAWS)
         ]
+        for count in MEASURED
+    }
     other_ms = (
         None if reference is None else {key: times.p50 for key, times in reference.segments.items()}
     )
@@ -376,7 +362,6 @@ if __name__ == '__main__':
         {
             '--threads': option(1),
             '--device': option('cpu'),
-            '--profile': option(None, 'predict from these times, and run no frames', type=Path),
             '--frames': option(20_000, 'held against the bounds, alone and beside others'),
         },
         quick='400 frames',

@@ -5,10 +5,10 @@
 
 The user's weights are made here: torchvision's network, trained as a whole for `--train-minutes` on objects cut out of
 the driving images (three of four; the others score, as in both commands), and written by `torch.save`. Then
-`deadline-perception network elastic` converts and ranks it without training, and `research/subflow/tune.py`
+`deadline-perception network elastic` converts and ranks it without training, and `tune.py` beside this script
 trains it for `--minutes` with iterations of at most `--budget-ms`. Accuracy on the scored objects at every utilisation
-after each step, beside that of the ordinary network. Writes
-results/elastic_network.json, with --quick below out/benchmarks.
+after each step, beside that of the ordinary network. Writes results/elastic_network.json, with --quick below
+out/benchmarks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from deadline_perception.extras.elastic.source import find_source
 from deadline_perception.tools.elastic_data import ElasticData, read_data
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import COMMAND, Run, option, run_script, show
+from parts.harness import Run, option, run_command, run_script, show
 
 SIZE, THREADS = (64, 64), 1
 BATCH, LEARNING_RATE = 32, 1e-3
@@ -54,17 +54,6 @@ def ordinary_network(args: argparse.Namespace, data: ElasticData, inputs: Tensor
         F.cross_entropy(network(pixels), labels[rows]).backward()
         optimiser.step()
     return network.eval()
-
-
-def command(*words: object) -> str:
-    """Runs a command of this package; gives what it prints."""
-    words = [str(word) for word in words]
-    print('deadline-perception', *words, flush=True)
-    done = subprocess.run([*COMMAND, *words], stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise ValueError(f'deadline-perception {words[0]} ended with status {done.returncode}')
-    print(done.stdout, flush=True)
-    return done.stdout
 
 
 def accuracies(weights: Path) -> dict[float, float]:
@@ -100,17 +89,14 @@ def main(run: Run) -> None:
         whole = 100.0 * (found == torch.from_numpy(data.scoring.labels)).float().mean().item()
         torch.save(network.state_dict(), given)
         words = ('--data', args.data, '--threads', THREADS)
-        printed = {
-            'elastic': command(
-                *('network', 'elastic', args.model, '--weights', given, '--size', *SIZE),
-                *('--classes', ','.join(data.class_names), *words, '--out', made),
-            )
-        }
-        before = accuracies(made)
-        printed['tune'] = command(
-            *('network', 'tune', '--weights', made, '--budget-ms', args.budget_ms),
-            *('--minutes', args.minutes, *words, '--out', tuned),
+        run_command(
+            *('network', 'elastic', args.model, '--weights', given, '--size', *SIZE),
+            *('--classes', ','.join(data.class_names), *words, '--out', made),
         )
+        before = accuracies(made)
+        tune = (sys.executable, Path(__file__).with_name('tune.py'), '--weights', made, *words)
+        limits = ('--budget-ms', args.budget_ms, '--minutes', args.minutes)
+        subprocess.run([*map(str, (*tune, *limits, '--out', tuned))], check=True)
         after = accuracies(tuned) if tuned.exists() else before
     show(
         f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network {whole:.1f} %',
@@ -137,9 +123,6 @@ def main(run: Run) -> None:
             }
             for setting, value in before.items()
         ],
-        'printed': {
-            name: text.replace(f'{place}/', '').splitlines()[-3:] for name, text in printed.items()
-        },
     }
     run.write(**record)
 

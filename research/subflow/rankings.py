@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from deadline_perception.engines import sliced_layers as sliced
-from deadline_perception.extras.elastic import importance
 from deadline_perception.extras.elastic.elastic import (
     SETTINGS,
     ElasticModule,
@@ -30,7 +29,7 @@ from deadline_perception.extras.elastic.elastic import (
     structure,
     unit_scores,
 )
-from deadline_perception.extras.elastic.importance import of_units
+from deadline_perception.extras.elastic.importance import OutputSamples, of_units
 
 # Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow
 # from others, which no more than rounding may blur, or because there are too few samples to tell.
@@ -80,19 +79,8 @@ class Importance:
         return torch.argsort(self.scores, descending=True, stable=True)
 
 
-class OutputSamples(importance.OutputSamples):
-    """See `extras/elastic/importance.py`."""
-
-    def importance(self, ranking: Ranking = Ranking.OBS) -> Importance:
-        """Of every neuron, by `SELECTION` or `OBS`.
-
-        Raises:
-            ValueError: fewer than two samples were taken in, or one that is not finite.
-        """
-        return Importance(self.selection()) if ranking is Ranking.SELECTION else _by_obs(self)
-
-
-def _by_obs(samples: importance.OutputSamples) -> Importance:
+def by_obs(samples: OutputSamples) -> Importance:
+    """Of every neuron; raises ValueError where fewer than two samples were taken in, or one that is not finite."""
     if samples.count < 2:
         raise ValueError(f'importance of {samples.count} samples, expected at least 2')
     if samples.products is None:
@@ -154,9 +142,9 @@ def obs_importance(outputs: Tensor) -> Importance:
         )
     if not torch.isfinite(outputs).all():
         raise ValueError('outputs hold NaN or infinity, expected finite values')
-    samples = importance.OutputSamples(outputs.shape[1])
+    samples = OutputSamples(outputs.shape[1])
     samples.add(outputs)
-    return _by_obs(samples)
+    return by_obs(samples)
 
 
 def elastic(
@@ -192,7 +180,7 @@ def rank_by(
     """
     if ranking in (Ranking.SELECTION, Ranking.OBS):
         scores = {
-            key: samples.selection() if ranking is Ranking.SELECTION else _by_obs(samples).scores
+            key: samples.selection() if ranking is Ranking.SELECTION else by_obs(samples).scores
             for key, samples in output_samples(network, batches, seed).items()
         }
         rank(network, unit_scores(network, scores))

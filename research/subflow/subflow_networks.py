@@ -1,14 +1,12 @@
 """The SubFlow paper's Fig. 6 and 8 on its network shapes (Table I): time and accuracy over utilisation, here.
 
-    python research/subflow/subflow_networks.py [--shape LeNet-5] [--repeats 30] [--iterations 400]
-        [--device cpu] [--quick]
+    python research/subflow/subflow_networks.py [--shape LeNet-5] [--repeats 30] [--iterations 400] [--quick]
 
 Each shape is trained whole, ranked, then trained nested for `--iterations` iterations. Times: inference of one sample
-and training of a batch of 96, each setting in turn, in three forms: prefix (dense kernels on a prefix of the channels),
-element (single neurons, skipped one by one as the paper defines them) and masked (the dense network with neurons set to
-zero, whose time does not fall). Overhead is the median time of the elastic network over that of an ordinary network of
-the same narrow shape. Construction is the time of building all activation vectors. Writes
-results/subflow_networks.json, with --quick below out/benchmarks.
+and training of a batch of 96, each setting in turn, in two forms: prefix (dense kernels on a prefix of the channels) and
+element (single neurons, skipped one by one as the paper defines them). Overhead is the median time of the elastic
+network over that of an ordinary network of the same narrow shape. Construction is the time of building all activation
+vectors. Writes results/subflow_networks.json, with --quick below out/benchmarks.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from statistics import fmean, median
 
 import torch
 from elastic_training import ActiveDescent, gradients
-from element_form import ElementNetwork, MaskedNetwork, activation_vector, element_masks
+from element_form import ElementNetwork, activation_vector, element_masks
 from subflow_shapes import (
     BATCH,
     SHAPE_NAMES,
@@ -37,7 +35,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.core.stopwatch import now_ms, synchronise
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.sliced_layers import Convolution, Linear
 from deadline_perception.extras.elastic.activation import activate
 from deadline_perception.extras.elastic.elastic import ElasticModule
@@ -77,52 +75,39 @@ def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: floa
     return nn.Sequential(*layers).eval()
 
 
-def times_ms(
-    runs: dict[object, Callable[[], object]], repeats: int, device: str
-) -> dict[object, float]:
+def times_ms(runs: dict[object, Callable[[], object]], repeats: int) -> dict[object, float]:
     """Median time of each run, in rounds of random order, so that what else the machine does falls on all alike."""
     times = defaultdict(list)
     for number, key in turns(runs, repeats + 2):
         begun_ms = now_ms()
         runs[key]()
-        synchronise(device)
         if number > 1:
             times[key].append(now_ms() - begun_ms)
     return {key: median(samples) for key, samples in times.items()}
 
 
 def inference_times(
-    network: ElasticModule, module: nn.Sequential, data: Split, repeats: int, device: str
+    network: ElasticModule, module: nn.Sequential, data: Split, repeats: int
 ) -> dict:
     """By form and setting, ms of one sample."""
-    sample = data.test_inputs[:1].to(device)
+    sample = data.test_inputs[:1]
     runs: dict[object, Callable[[], object]] = {('ordinary', 1.0): lambda: module(sample)}
     for setting in network.settings:
-        narrow = narrow_copy(network, module, setting).to(device)
+        narrow = narrow_copy(network, module, setting)
         runs['prefix', setting] = lambda setting=setting: network(sample, utilisation=setting)
         runs['narrow', setting] = lambda narrow=narrow: narrow(sample)
     for setting in ELEMENT_SETTINGS:
-        masks = {
-            name: mask.to(device)
-            for name, mask in element_masks(network, data.calibration.to(device), setting).items()
-        }
-        activation = network.activate(1.0)
-        masked, element = (
-            kind(network, activation, masks) for kind in (MaskedNetwork, ElementNetwork)
-        )
-        runs['masked', setting] = lambda masked=masked: masked.compute(sample)
-        if device == 'cpu':
-            runs['element', setting] = lambda element=element: element.compute(sample)
+        masks = element_masks(network, data.calibration, setting)
+        element = ElementNetwork(network, network.activate(1.0), masks)
+        runs['element', setting] = lambda element=element: element.compute(sample)
     with torch.inference_mode():
-        return times_ms(runs, repeats, device)
+        return times_ms(runs, repeats)
 
 
-def training_times(
-    network: ElasticModule, data: Split, repeats: int, device: str
-) -> dict[float, float]:
+def training_times(network: ElasticModule, data: Split, repeats: int) -> dict[float, float]:
     """By setting, ms of one iteration with a batch of 96; weights are put back afterwards."""
     kept = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    inputs, labels = data.inputs[:BATCH].to(device), data.labels[:BATCH].to(device)
+    inputs, labels = data.inputs[:BATCH], data.labels[:BATCH]
     descent = ActiveDescent(1e-5)
     runs = {
         setting: lambda setting=setting: descent.step(
@@ -130,7 +115,7 @@ def training_times(
         )
         for setting in network.settings
     }
-    found = times_ms(runs, max(3, repeats // 6), device)
+    found = times_ms(runs, max(3, repeats // 6))
     network.load_state_dict(kept)
     return found
 
@@ -165,10 +150,9 @@ def measure(shape: Shape, run: Run) -> dict:
         for setting in network.settings
     }
     ordinary = accuracy(module, data)
-    module, network = module.to(args.device), network.to(args.device)
-    module = module.to(memory_format=torch.channels_last) if args.device == 'cpu' else module
-    inference = inference_times(network, module, data, args.repeats, args.device)
-    training = training_times(network, data, args.repeats, args.device)
+    module = module.to(memory_format=torch.channels_last)
+    inference = inference_times(network, module, data, args.repeats)
+    training = training_times(network, data, args.repeats)
     built = construction_us(network)
     rows = {
         setting: {
@@ -180,7 +164,7 @@ def measure(shape: Shape, run: Run) -> dict:
             'overhead': inference['prefix', setting] / inference['narrow', setting] - 1.0,
             **{
                 f'{form}_ms': inference[form, setting]
-                for form in ('prefix', 'narrow', 'masked', 'element')
+                for form in ('prefix', 'narrow', 'element')
                 if (form, setting) in inference
             },
         }
@@ -209,7 +193,7 @@ def main(run: Run) -> None:
     use_threads(THREADS)
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
     result = {
-        'device': str(read_device_facts(args.device)),
+        'device': str(read_device_facts()),
         'repeats': args.repeats,
         'nested_iterations': args.iterations,
         'shapes': {},
@@ -220,7 +204,7 @@ def main(run: Run) -> None:
         for setting, row in found['settings'].items():
             times = [
                 f'{row[name]:.3f}' if name in row else '-'
-                for name in ('prefix_ms', 'narrow_ms', 'masked_ms', 'element_ms', 'training_ms')
+                for name in ('prefix_ms', 'narrow_ms', 'element_ms', 'training_ms')
             ]
             rows.append(
                 (
@@ -234,14 +218,12 @@ def main(run: Run) -> None:
         show(
             f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and {found["ordinary_ms"]:.3f} ms '
             'ordinary',
-            'u | accuracy % | untrained % | prefix ms | narrow ms | masked ms | element ms | training ms | built us',
+            'u | accuracy % | untrained % | prefix ms | narrow ms | element ms | training ms | built us',
             rows,
             words=0,
         )
         for name, value in found['summary'].items():
             run.goal(f'{shape.name}: {name}', value, **GOALS[name])
-    if args.device != 'cpu':
-        run.name = f'subflow_networks_{args.device}'
     run.write(**result)
 
 
@@ -252,7 +234,6 @@ if __name__ == '__main__':
             '--shape': option(None, 'one shape only', choices=SHAPE_NAMES),
             '--repeats': option(30, 'rounds of inference that count'),
             '--iterations': option(400, 'of nested training'),
-            '--device': option('cpu', 'cpu or cuda'),
         },
         quick='hardly any training',
     )

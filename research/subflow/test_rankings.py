@@ -3,7 +3,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_elastic import images, made_elastic
-from rankings import OutputSamples, Ranking, obs_importance, rank_by
+from rankings import Ranking, by_obs, obs_importance, rank_by
+
+from deadline_perception.extras.elastic.importance import OutputSamples
 
 
 def noise(rows: int, neurons: int, seed: int = 0) -> torch.Tensor:
@@ -46,7 +48,7 @@ def test_samples_in_parts_say_what_all_say():
     outputs, parts = noise(90, 5), OutputSamples(5)
     for part in outputs.split(17):
         parts.add(part)
-    torch.testing.assert_close(parts.importance().scores, obs_importance(outputs).scores)
+    torch.testing.assert_close(by_obs(parts).scores, obs_importance(outputs).scores)
 
 
 def test_a_redundant_channel_is_the_last_of_its_layer():

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import random
 from functools import cache, partial
@@ -11,7 +9,6 @@ from continuations import continuations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy, pareto_frontiers
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
@@ -34,9 +31,9 @@ def policies(make_forecast, make_quality):
     made = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        segment_ms: dict[str, float] = {}
+        segment_ms = {}
 
-        def time_of(name: str) -> float:
+        def time_of(name):
             value = float(rng.integers(0, 4)) if seed % 2 else float(rng.uniform(0, 12))
             return segment_ms.setdefault(name, value)
 
@@ -61,7 +58,7 @@ def policies(make_forecast, make_quality):
     return made
 
 
-def remaining_of(policy: FrontierPolicy, path: ExecutionPath, segment: int) -> float:
+def remaining_of(policy, path, segment):
     return float(policy._remaining_ms[segment, policy._index[path]])
 
 

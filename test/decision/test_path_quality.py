@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 
@@ -11,7 +9,6 @@ from known_qualities import PATHS, SPACE, logistic_ap, sample
 
 from deadline_perception.core.execution_path import (
     MODEL,
-    ExecutionPath,
     Operator,
     PathSpace,
     Segment,
@@ -22,18 +19,6 @@ from deadline_perception.decision.path_quality import (
     QualityTableError,
 )
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
-
-
-def additive_ap(path: ExecutionPath) -> float:
-    """A made-up truth that adds up on the plain scale."""
-    return (
-        0.05
-        + 0.02 * sum(path.settings[:2])
-        + 0.2 * path['width']
-        + 0.05 * path['pyramid_width']
-        + 0.02 * math.log(path['proposals'])
-        + 0.03 * int(path['head'])
-    )
 
 
 def test_recovers_a_truth_that_adds_up():
@@ -89,7 +74,7 @@ def test_measurement_and_model_are_weighed_by_their_variances():
 def test_expected_values_lie_between_measurement_and_model(seed, error):
     rng = np.random.default_rng(seed)
     known = {
-        path: float(np.clip(additive_ap(path) + rng.normal(0, 0.05), 0, 1))
+        path: float(np.clip(logistic_ap(path) + rng.normal(0, 0.05), 0, 1))
         for path in sample(30, seed)
     }
     model = MonotoneModel(list(known), list(known.values())).predict(list(known))
@@ -130,7 +115,7 @@ def test_setting_that_was_not_measured_lies_between_its_neighbours():
 
 def test_file_round_trip(tmp_path):
     quality = PathQuality(
-        {path: additive_ap(path) for path in sample(10)},
+        {path: logistic_ap(path) for path in sample(10)},
         weights_hash='abc',
         dataset='drive',
         errors={path: 0.001 * at for at, path in enumerate(sample(10))},
@@ -138,7 +123,7 @@ def test_file_round_trip(tmp_path):
     quality.save(tmp_path / 'quality.json')
     loaded = PathQuality.load(tmp_path / 'quality.json', SPACE)
     second = json.loads((tmp_path / 'quality.json').read_text())['paths'][str(sample(10)[1])]
-    assert second == {'ap': additive_ap(sample(10)[1]), 'ap_error': 0.001}
+    assert second == {'ap': logistic_ap(sample(10)[1]), 'ap_error': 0.001}
     assert (loaded.weights_hash, loaded.dataset, loaded.metric) == ('abc', 'drive', 'ap')
     assert (loaded.known, loaded.errors) == (quality.known, quality.errors)
     assert loaded.table(PATHS).tolist() == quality.table(PATHS).tolist()
@@ -189,14 +174,8 @@ def test_unusable_file_is_refused_by_name(tmp_path, content, message):
 
 def test_a_value_without_an_error_is_taken_for_the_truth(tmp_path):
     file = tmp_path / 'quality.json'
-    file.write_text(
-        json.dumps(
-            {
-                'weights_hash': 'abc',
-                'paths': {str(SPACE.largest): {'ap': 0.3}, str(SPACE.smallest): {'ap': 0.5}},
-            }
-        )
-    )
+    paths = {str(SPACE.largest): {'ap': 0.3}, str(SPACE.smallest): {'ap': 0.5}}
+    file.write_text(json.dumps({'weights_hash': 'abc', 'paths': paths}))
     loaded = PathQuality.load(file, SPACE)
     assert loaded.errors == {SPACE.largest: 0.0, SPACE.smallest: 0.0} and loaded.trust == 1.0
     assert (loaded.quality(SPACE.largest), loaded.quality(SPACE.smallest)) == (0.3, 0.5)
@@ -239,12 +218,8 @@ def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_
     ],
 )
 def test_stand_in_of_one_path_is_the_best(make_forecast, single):
-    assert (
-        PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0)).quality(
-            single.largest
-        )
-        == 1.0
-    )
+    quality = PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0))
+    assert quality.quality(single.largest) == 1.0
 
 
 def test_refuses_impossible_fits(foreign_path):
@@ -275,15 +250,8 @@ MODELS = PathSpace(
 
 def test_models_are_predicted_from_their_own_paths_alone(tmp_path):
     """A larger model that is worse would otherwise pull the others with it."""
-    known = {
-        MODELS.parse(name): value
-        for name, value in (
-            ('msmall', 0.5),
-            ('mmany-w0.25', 0.1),
-            ('mmany-w1.00', 0.3),
-            ('mlarge', 0.2),
-        )
-    }
+    values = {'msmall': 0.5, 'mmany-w0.25': 0.1, 'mmany-w1.00': 0.3, 'mlarge': 0.2}
+    known = {MODELS.parse(name): value for name, value in values.items()}
     quality = PathQuality(known, errors=dict.fromkeys(known, 0.05), weights_hash='w')
     assert [quality.quality(path) for path in known] == pytest.approx(
         list(known.values()), abs=5e-3

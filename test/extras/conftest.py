@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
+from plain_images import grey
 from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter, write_drive
 
 from deadline_perception.core import records
@@ -47,9 +47,7 @@ def images() -> Callable[..., records.Sequence]:
 
     def make(count: int, start_ns: int = 0, step_ns: int = SECOND_NS // 10) -> records.Sequence:
         frames = [
-            records.Frame(
-                str(index), start_ns + index * step_ns, lambda: np.full((380, 640, 3), 90, np.uint8)
-            )
+            records.Frame(str(index), start_ns + index * step_ns, lambda: grey(380, 640, 90))
             for index in range(count)
         ]
         return records.Sequence('plain', NAMES, tuple(frames))

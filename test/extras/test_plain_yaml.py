@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from deadline_perception.core.untrusted_file import (
-    FileRefused,
-)
+from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.extras.plain_yaml import parse_yaml
 
 BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 40))
 
 
 @pytest.mark.parametrize(
-    ('text', 'words'),
+    'text, words',
     [
         (BOMB, 'line 1 is an alias or an anchor'),
         ('a: *b', 'is an alias'),
@@ -37,11 +35,7 @@ def test_yaml_beyond_plain_settings_is_refused(text, words):
 
 
 def test_yaml_of_settings_is_read():
-    assert parse_yaml(
-        'a: [1, -2.5, .inf, yes, null, "1:30"]\nb: {c: 2001-01-01, 7: 0x10}\nd: ""'
-    ) == {
-        'a': [1, -2.5, float('inf'), True, None, '1:30'],
-        'b': {'c': '2001-01-01', 7: 16},
-        'd': '',
-    }
+    text = 'a: [1, -2.5, .inf, yes, null, "1:30"]\nb: {c: 2001-01-01, 7: 0x10}\nd: ""'
+    values = [1, -2.5, float('inf'), True, None, '1:30']
+    assert parse_yaml(text) == {'a': values, 'b': {'c': '2001-01-01', 7: 16}, 'd': ''}
     assert parse_yaml('') is None

@@ -46,7 +46,7 @@ def compressed(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ('content', 'words'),
+    'content, words',
     [
         (pickled(Code()), 'more than tensors, such as .*print'),
         (pickled(torch.nn.Linear(2, 2)), 'such as torch.nn.modules'),
@@ -79,8 +79,7 @@ def test_a_version_of_torch_that_may_run_code_reads_no_pickles(tmp_path, monkeyp
     (tmp_path / 'w.pth').write_bytes(pickled(WEIGHTS))
     write_tensors(tmp_path / 'w.safetensors', WEIGHTS, {})
     monkeypatch.setattr(torch, '__version__', '2.9.1+cpu')
-    with pytest.raises(
-        FileRefused, match='PyTorch 2.9.1.cpu does not read it safely .*, expected 2.10 or later'
-    ):
+    words = 'PyTorch 2.9.1.cpu does not read it safely .*, expected 2.10 or later'
+    with pytest.raises(FileRefused, match=words):
         read_state_dict(tmp_path / 'w.pth')
     assert read_state_dict(tmp_path / 'w.safetensors').keys() == WEIGHTS.keys()

@@ -1,7 +1,5 @@
 """What an answer gives to a program."""
 
-from __future__ import annotations
-
 import json
 import sys
 from types import SimpleNamespace
@@ -14,40 +12,39 @@ from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.job import Conditions, Job, Outcome, StampReading
 
 IMAGE = np.full((60, 80, 3), 90, np.uint8)
+ONE = Detections([[0, 1, 2, 3]], [0.5], [0])
+CLASSES = Classification(np.array([0.25, 0.75]))
 TWO = Detections([[0, 1, 20.126, 31], [4, 5, 6, 7]], [0.75, 0.5], [1, 0], [7, 9])
 
 
-def _answer(result: Detections | Classification | None, budget_ms: float = 50.0) -> Answer:
+def _answer(result, budget_ms=50.0):
     """One that was coasted 12 ms after its image had come, without a path."""
     job = Job(SimpleNamespace(image_bgr=IMAGE), 1000.0, StampReading(0.0, '', 0))
     job.conditions = Conditions(budget_ms, 1.0, '')
     return Answer(result, ('car', 'person'), job.record(Outcome.COASTED, 1012.0))
 
 
-def test_objects_come_one_by_one_with_class_score_and_box() -> None:
+def test_objects_come_one_by_one_with_class_score_and_box():
     boxes = np.array([[0, 1, 2, 3], [4, 5, 6, 7]], np.float32)
     answer = _answer(Detections(boxes, np.array([0.75, 0.5]), np.array([1, 0])))
-    assert len(answer) == 2
     assert answer.labels.tolist() == [1, 0]
     found = [(each.name, each.score, each.box_xyxy_px.tolist()) for each in answer]
     assert found == [('person', 0.75, [0, 1, 2, 3]), ('car', 0.5, [4, 5, 6, 7])]
 
 
-def test_an_answer_without_objects_is_true_and_empty() -> None:
+def test_an_answer_without_objects_is_true_and_empty():
     answer = _answer(None)
-    assert answer
-    assert len(answer) == 0
-    assert list(answer) == []
+    assert answer and list(answer) == []
     assert answer.labels.dtype == np.int64
 
 
-def test_objects_have_the_ids_of_their_tracks_and_minus_one_without() -> None:
+def test_objects_have_the_ids_of_their_tracks_and_minus_one_without():
     assert [each.id for each in _answer(TWO)] == _answer(TWO).ids.tolist() == [7, 9]
-    assert _answer(Detections([[0, 1, 2, 3]], [0.5], [0])).ids.tolist() == [-1]
-    assert _answer(Classification(np.array([0.25, 0.75]))).ids.shape == (0,)
+    assert _answer(ONE).ids.tolist() == [-1]
+    assert _answer(CLASSES).ids.shape == (0,)
 
 
-def test_json_holds_all_of_it_and_null_where_there_is_no_number() -> None:
+def test_json_holds_all_of_it_and_null_where_there_is_no_number():
     content = json.loads(_answer(TWO, budget_ms=1e9).to_json())
     assert content['objects'][1] == {
         'name': 'car',
@@ -58,11 +55,11 @@ def test_json_holds_all_of_it_and_null_where_there_is_no_number() -> None:
     assert (content['outcome'], content['in_time'], content['latency_ms']) == ('COASTED', False, 12)
     assert content['bound_ms'] is None and content['budget_ms'] is None  # none, no limit
     assert content['is_promised'] is False and content['reason']
-    found = json.loads(_answer(Classification(np.array([0.25, 0.75]))).to_json())
+    found = json.loads(_answer(CLASSES).to_json())
     assert found['classes'] == {'car': 0.25, 'person': 0.75} and found['objects'] == []
 
 
-def test_coco_has_boxes_by_width_and_height_and_categories_from_one_on() -> None:
+def test_coco_has_boxes_by_width_and_height_and_categories_from_one_on():
     first, second = _answer(TWO).to_coco(image_id=4)
     assert first == {
         'image_id': 4,
@@ -74,28 +71,28 @@ def test_coco_has_boxes_by_width_and_height_and_categories_from_one_on() -> None
         'track_id': 7,
     }
     assert second['category_id'] == 1
-    assert 'track_id' not in _answer(Detections([[0, 1, 2, 3]], [0.5], [0])).to_coco()[0]
+    assert 'track_id' not in _answer(ONE).to_coco()[0]
     assert _answer(None).to_coco() == []
 
 
-def test_supervision_takes_boxes_scores_classes_names_and_ids() -> None:
+def test_supervision_takes_boxes_scores_classes_names_and_ids():
     pytest.importorskip('supervision')
     found = _answer(TWO).to_supervision()
     np.testing.assert_array_equal(found.xyxy, TWO.boxes_xyxy_px)
     assert found.confidence.tolist() == [0.75, 0.5] and found.class_id.tolist() == [1, 0]
     assert found.tracker_id.tolist() == [7, 9]
     assert found['class_name'].tolist() == ['person', 'car']
-    assert _answer(Detections([[0, 1, 2, 3]], [0.5], [0])).to_supervision().tracker_id is None
+    assert _answer(ONE).to_supervision().tracker_id is None
     assert len(_answer(None).to_supervision()) == 0
 
 
-def test_without_supervision_it_is_said_what_to_install(monkeypatch) -> None:
+def test_without_supervision_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, 'supervision', None)
     with pytest.raises(ImportError, match='pip install supervision'):
         _answer(TWO).to_supervision()
 
 
-def test_an_answer_is_drawn_on_its_own_image_or_another_one() -> None:
+def test_an_answer_is_drawn_on_its_own_image_or_another_one():
     drawn, other = _answer(TWO).draw(), _answer(TWO).draw(np.zeros_like(IMAGE))
     assert drawn.shape[0] > 60 and drawn.shape[1:] == (80, 3)
     assert drawn[59, 79].tolist() == [90, 90, 90] and other[59, 79].tolist() == [0, 0, 0]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
@@ -101,9 +99,13 @@ def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
     )
 
 
+def feed(tracker, count, *of, **more):
+    for _ in range(count):
+        tracker.on_frame(frame(*of, **more))
+
+
 def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
-    for _ in range(5):
-        tracker.on_frame(frame(2.0))
+    feed(tracker, 5, 2.0)
     conditions = tracker.now()
     assert conditions.slowdown == pytest.approx(2.0, rel=0.1)
     assert conditions.contention_source == 'own frames'
@@ -115,14 +117,13 @@ def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
 
 def test_a_monitor_comes_first_while_it_speaks_then_the_frames_own_times(tracker, clock):
     tracker.on_contention(1.2, 'probe')
-    for _ in range(5):
-        tracker.on_frame(frame(3.0))
+    feed(tracker, 5, 3.0)
     tracker.on_contention(1.2, 'probe')
     assert (tracker.now().slowdown, tracker.now().contention_source) == (1.2, 'probe')
     clock.ms += 3001.0
-    assert tracker.now().slowdown == pytest.approx(3.0, rel=0.1)
-    assert tracker.now().contention_source == 'own frames'
     now = tracker.now()
+    assert now.slowdown == pytest.approx(3.0, rel=0.1)
+    assert now.contention_source == 'own frames'
     assert (
         f'contention state is 3.0 s old, slowdown of {now.slowdown:.2f} by its own frames'
         in now.reasons
@@ -134,29 +135,24 @@ def test_a_monitor_comes_first_while_it_speaks_then_the_frames_own_times(tracker
 def test_a_frame_that_was_answered_before_its_end_counts_only_where_it_says_more(tracker):
     tracker.on_frame(frame(0.5, Outcome.COASTED))
     assert tracker.now().contention_source == ''
-    for _ in range(5):
-        tracker.on_frame(frame(2.0, Outcome.COASTED))
+    feed(tracker, 5, 2.0, Outcome.COASTED)
     assert tracker.now().slowdown == pytest.approx(2.0, rel=0.1)
 
 
 def test_frames_move_a_state_until_the_next_one_is_heard(tracker):
-    for _ in range(30):
-        tracker.on_frame(frame(1.5))
+    feed(tracker, 30, 1.5)
     tracker.on_contention(1.6, 'probe+frames')
     assert tracker.now().slowdown == 1.6
-    for _ in range(30):
-        tracker.on_frame(frame(3.0))
+    feed(tracker, 30, 3.0)
     assert tracker.now().slowdown == pytest.approx(1.6 * 3.0 / 1.5, rel=0.1)
-    for _ in range(300):
-        tracker.on_frame(frame(0.5))
+    feed(tracker, 300, 0.5)
     assert tracker.now().slowdown == pytest.approx(1.6 / 1.5, rel=0.1)
     tracker.on_contention(1.0, 'probe+frames')
     assert tracker.now().slowdown == 1.0
 
 
 def test_the_frame_after_one_beyond_its_bound_is_planned_with_what_that_one_took(tracker):
-    for _ in range(30):
-        tracker.on_frame(frame(1.0, bound_ms=50.0))
+    feed(tracker, 30, 1.0, bound_ms=50.0)
     tracker.on_contention(1.0, 'probe+frames')
     tracker.on_frame(frame(2.5, bound_ms=50.0))
     assert tracker.now().slowdown == pytest.approx(2.5)

@@ -1,7 +1,5 @@
 """One image before its answer: who claims it and when again, and what its record says, by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -107,7 +105,7 @@ def test_the_network_runs_once_more_for_an_image_whose_answer_is_out(job):
 
 
 @pytest.mark.parametrize(
-    ('stamp', 'captured_ms', 'motion_s'),
+    'stamp, captured_ms, motion_s',
     [
         (StampReading(40.0, '', 7_000_000_000), 4960.0, 7.0),
         (StampReading(math.nan, 'stamp is zero', 0), 5000.0, 5.0),

@@ -1,13 +1,11 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from python_run import run_python
+from simple_images import plain
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DeviceFacts, process_environment, read_device_facts
@@ -41,7 +39,7 @@ from deadline_perception.runtime.loading import (
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.timing.interference import WcetTable, interference_of
 from deadline_perception.timing.part_bound import PartBound
-from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
 from deadline_perception.timing.profile import (
     WCET_FRAMES,
     LatencyProfile,
@@ -52,6 +50,8 @@ from deadline_perception.timing.profile import (
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from deadline_perception.timing.transferred_profile import scaled_segments
+
+IMAGE = plain(48, 64)
 
 
 class Forecast:
@@ -136,28 +136,30 @@ def test_a_profile_of_this_device_and_settings_is_taken_without_a_word(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ('change', 'said'),
+    'name, value, said',
     [
-        ({'name': 'Other board'}, "device is 'Other board' in the profile and 'Board' here"),
-        ({'threads': 1}, 'number of threads is 1'),
+        ('name', 'Other board', "device is 'Other board' in the profile and 'Board' here"),
+        ('threads', 1, 'number of threads is 1'),
     ],
 )
-def test_a_profile_of_other_settings_degrades_the_node_with_what_to_run(tmp_path, change, said):
-    (degraded,) = load(tmp_path, facts=replace(FACTS, **change))
+def test_a_profile_of_other_settings_degrades_the_node_with_what_to_run(
+    tmp_path, name, value, said
+):
+    (degraded,) = load(tmp_path, facts=replace(FACTS, **{name: value}))
     assert said in degraded and degraded.endswith(COMMAND)
 
 
 @pytest.mark.parametrize(
-    ('change', 'said'),
+    'name, value, said',
     [
-        ({'network_hash': 'xyz'}, "network hash is 'xyz'"),
-        ({'input_size': (512, 864)}, "input size is '512x864'"),
-        ({'facts': replace(FACTS, kind='cuda')}, 'measured on cuda'),
+        ('network_hash', 'xyz', "network hash is 'xyz'"),
+        ('input_size', (512, 864), "input size is '512x864'"),
+        ('facts', replace(FACTS, kind='cuda'), 'measured on cuda'),
     ],
 )
-def test_a_profile_of_something_else_is_refused_with_what_to_run(tmp_path, change, said):
+def test_a_profile_of_something_else_is_refused_with_what_to_run(tmp_path, name, value, said):
     with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: .*{COMMAND}'):
-        load(tmp_path, **change)
+        load(tmp_path, **{name: value})
 
 
 def test_a_process_without_its_settings_is_not_sent_to_measure_what_it_has(tmp_path, monkeypatch):
@@ -188,7 +190,7 @@ def tiny():
     from deadline_perception.extras.weights_writer import build_detector
 
     network = build_detector(TINY, ('vehicle',))
-    there = measured(network, [np.zeros((96, 160, 3), np.uint8)], time_limit_s=1.0)
+    there = measured(network, [plain(96, 160)], time_limit_s=1.0)
     elsewhere = replace(there.facts, name='Another board')
     return network, replace(there, facts=elsewhere, load_before=0.0)
 
@@ -275,27 +277,34 @@ def test_a_process_without_its_settings_is_told_what_to_start_it_with():
     assert '`env OMP_WAIT_POLICY=PASSIVE`' in fault
 
 
-class EvenForecast:
-    """Every segment takes 2 ms."""
-
-    def __init__(self, space):
-        self.space = space
-
-    def forecast_ms(self, path, segment=0):
-        return 2.0 * len(self.space.keys(path, segment))
-
-    def table(self, paths, segment=0):
-        return np.array([self.forecast_ms(path, segment) for path in paths])
-
-
 SPACE = multi_path_space(
     skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2
 )
 
 
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """A network in good.safetensors with its times in good.json; nothing is in the cache."""
+    from made_up_network import write_network
+
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    return write_network(tmp_path)
+
+
+@pytest.fixture
+def measures_nothing(tmp_path, written, monkeypatch):
+    """What would be measured is in good.json."""
+    measured = LatencyProfile.load(tmp_path / 'good.json')
+    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
+    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
+
+
+EVEN_FORECAST = SegmentForecast(SPACE, dict.fromkeys(SPACE.carriers(), 2.0))
+
+
 @pytest.mark.parametrize('name', ['frontier', 'one_path_policies:largest', FrontierPolicy])
 def test_every_policy_that_can_be_given_is_made_and_decides(name):
-    forecast = EvenForecast(SPACE)
+    forecast = EVEN_FORECAST
     policy = make_policy(name, SPACE, forecast, PathQuality.from_forecast(SPACE, forecast))
     choice = policy.plan(1000.0, 2.0)
     assert choice.feasible and choice.forecast_ms == forecast.forecast_ms(SPACE.largest)
@@ -304,7 +313,7 @@ def test_every_policy_that_can_be_given_is_made_and_decides(name):
 
 
 @pytest.mark.parametrize(
-    ('name', 'said'),
+    'name, said',
     [
         ('oracle', "policy is 'oracle', expected frontier or package.module:callable"),
         ('no.module:Policy', 'No module named'),
@@ -312,22 +321,19 @@ def test_every_policy_that_can_be_given_is_made_and_decides(name):
     ],
 )
 def test_what_names_no_policy_is_refused(name, said):
-    forecast = EvenForecast(SPACE)
     with pytest.raises(SetupError, match=f'policy {name} cannot be used: .*{said}'):
-        make_policy(name, SPACE, forecast, PathQuality.from_forecast(SPACE, forecast))
+        make_policy(name, SPACE, EVEN_FORECAST, PathQuality.from_forecast(SPACE, EVEN_FORECAST))
 
 
 @pytest.mark.parametrize(
-    ('content', 'kept', 'degraded', 'notice'),
+    'content, kept, degraded, notice',
     [
         ('export PATH=/opt/bin\n', False, 'is left as it is', ''),
         ('', True, '', 'the calibration begins anew'),
     ],
 )
+@pytest.mark.usefixtures('written')
 def test_what_is_no_calibration_file_stays_and_is_told(tmp_path, content, kept, degraded, notice):
-    from made_up_network import write_network
-
-    write_network(tmp_path)
     (tmp_path / '.profile').write_text(content)
     loaded = load_task(
         NetworkOptions(
@@ -459,8 +465,7 @@ def test_what_was_not_prepared_or_measured_is_not_planned(prepared, tmp_path):
 
 def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_better(tmp_path):
     network, _ = load_network('invented_networks:make_magnifier', 'cpu', tmp_path)
-    image = np.zeros((48, 64, 3), np.uint8)
-    measure_profile(network, [image], repeats=2, whole_paths=2, path_repeats=2).save(
+    measure_profile(network, [IMAGE], repeats=2, whole_paths=2, path_repeats=2).save(
         tmp_path / 'profile.json'
     )
     options = NetworkOptions(
@@ -482,22 +487,20 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
         load_network('math:pi', 'cpu', tmp_path)
 
 
-def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, monkeypatch):
-    from made_up_network import made_up_profile, write_network
+def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, written):
+    from made_up_network import made_up_profile
 
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    whole = write_network(tmp_path)
-    path = whole.path_space.smallest
+    path = written.path_space.smallest
     segments = {
         key: Quantiles.from_samples([1.0 + number] * 5)
-        for number, key in enumerate(whole.path_space.carriers())
+        for number, key in enumerate(written.path_space.carriers())
     }
     profile = made_up_profile(
-        whole, segments=segments, paths={str(path): Quantiles.from_samples([50.0, 60.0])}
+        written, segments=segments, paths={str(path): Quantiles.from_samples([50.0, 60.0])}
     )
-    profile.save(default_profile_path(whole.config_name, profile.facts))
+    profile.save(default_profile_path(written.config_name, profile.facts))
     table = PathQuality(
-        {path: 0.25, whole.path_space.largest: 0.5}, weights_hash=whole.weights_hash
+        {path: 0.25, written.path_space.largest: 0.5}, weights_hash=written.weights_hash
     )
     table.save(tmp_path / 'good.quality.json')
     named = f'{tmp_path / "good.safetensors"}:{path}'
@@ -506,19 +509,18 @@ def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, monk
     )
     task = loaded.task
     own = task.network.path_space.largest
-    assert task.network.config_name == f'{whole.config_name}:{path}'
+    assert task.network.config_name == f'{written.config_name}:{path}'
     assert task.times.forecast.forecast_ms(own) == pytest.approx(
-        PathForecast(profile, whole.path_space).forecast_ms(path)
+        PathForecast(profile, written.path_space).forecast_ms(path)
     )
     assert load_quality(task.network, task.times.forecast, tmp_path / 'good.safetensors').quality(
         own
     ) == pytest.approx(table.quality(path))
-    image = np.zeros((48, 64, 3), np.uint8)
-    found = task.network.start(image, own).finish()
-    assert found.scores == pytest.approx(whole.detect(image, path).scores, abs=1e-4)
+    found = task.network.start(IMAGE, own).finish()
+    assert found.scores == pytest.approx(written.detect(IMAGE, path).scores, abs=1e-4)
     # Nothing of the path takes the place of what is the whole network's.
     files = list((tmp_path / 'cache').rglob('*.json'))
-    assert [LatencyProfile.load(file).network_hash for file in files] == [whole.network_hash]
+    assert [LatencyProfile.load(file).network_hash for file in files] == [written.network_hash]
     nested = load_nested_task(
         TaskRequest('task', named, (100.0,), '/camera', levels=1),
         tmp_path,
@@ -528,53 +530,41 @@ def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, monk
     assert [str(level) for level in nested.paths] == [str(own)]
 
 
-def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(tmp_path, monkeypatch):
-    from made_up_network import write_network
-
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    network = write_network(tmp_path)
+@pytest.mark.usefixtures('measures_nothing')
+def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(tmp_path, written):
     (tmp_path / 'good.quality.json').write_text('{}')
-    images = [np.zeros((48, 64, 3), np.uint8)]
-    measured = LatencyProfile.load(tmp_path / 'good.json')
-    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
-    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
-    for name in ('good.safetensors', f'good.safetensors:{network.path_space.smallest}'):
+    for name in ('good.safetensors', f'good.safetensors:{written.path_space.smallest}'):
         with pytest.raises(DeadlinePerceptionError, match='qualities'):
             load_task(
                 NetworkOptions(str(tmp_path / name), engine='eager'),
                 tmp_path,
-                images=lambda: images,
+                images=lambda: [IMAGE],
             )
     assert not list((tmp_path / 'cache').rglob('*.json'))
 
 
-def test_cached_times_of_another_network_are_measured_anew(tmp_path, monkeypatch):
-    from made_up_network import made_up_profile, write_network
+@pytest.mark.usefixtures('measures_nothing')
+def test_cached_times_of_another_network_are_measured_anew(tmp_path, written):
+    from made_up_network import made_up_profile
 
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    network = write_network(tmp_path)
-    foreign = made_up_profile(network, network_hash='another')
-    place = default_profile_path(network.config_name, foreign.facts)
+    foreign = made_up_profile(written, network_hash='another')
+    place = default_profile_path(written.config_name, foreign.facts)
     foreign.save(place)
     options = NetworkOptions(
         str(tmp_path / 'good.safetensors'), engine='eager', threads=foreign.facts.threads
     )
     with pytest.raises(ProfileMismatch, match='network hash'):
         load_task(options, tmp_path)
-    measured = LatencyProfile.load(tmp_path / 'good.json')
-    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
-    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
-    loaded = load_task(options, tmp_path, images=lambda: [np.zeros((48, 64, 3), np.uint8)])
+    loaded = load_task(options, tmp_path, images=lambda: [IMAGE])
     assert any('does not fit: network hash' in words for words in loaded.degraded)
-    assert LatencyProfile.load(place).network_hash == network.network_hash
+    assert LatencyProfile.load(place).network_hash == written.network_hash
 
 
 @pytest.mark.parametrize('frames', [WCET_FRAMES, WCET_FRAMES - 1, None])
 def test_paths_are_planned_by_worst_cases_where_the_profile_has_enough_of_them(tmp_path, frames):
     model = 'invented_networks:make_magnifier'
     network, _ = load_network(model, 'cpu', tmp_path)
-    image = np.zeros((48, 64, 3), np.uint8)
-    profile = measure_profile(network, [image], repeats=2, whole_paths=2, path_repeats=2)
+    profile = measure_profile(network, [IMAGE], repeats=2, whole_paths=2, path_repeats=2)
     worst_ms = dict.fromkeys(network.path_space.carriers(), 60_000.0)
     if frames is not None:
         table = WcetTable(worst_ms, interference_of([], 1000.0, 0.01))

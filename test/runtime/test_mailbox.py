@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import threading
 
@@ -66,17 +64,17 @@ def test_close_wakes_every_waiting_taker_and_what_comes_after_is_given_back():
 @settings(max_examples=15, deadline=None)
 @given(counts=st.lists(st.integers(0, 60), min_size=1, max_size=4), takers=st.integers(1, 3))
 def test_every_item_is_given_out_once_whatever_the_threads_do(counts, takers):
-    mailbox: Mailbox[int, int] = Mailbox()
-    taken: list[list[tuple[int, int]]] = [[] for _ in range(takers)]
-    replaced: list[list[int]] = [[] for _ in counts]
+    mailbox = Mailbox()
+    taken = [[] for _ in range(takers)]
+    replaced = [[] for _ in counts]
 
-    def put_all(task: int) -> None:
+    def put_all(task):
         for number in range(counts[task]):
             before = mailbox.put(task, number, float(number))
             if before is not None:
                 replaced[task].append(before)
 
-    def take_all(mine: list) -> None:
+    def take_all(mine):
         while (found := mailbox.take()) is not None:
             mine.append(found)
 

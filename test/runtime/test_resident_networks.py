@@ -1,7 +1,5 @@
 """Networks that are in memory once."""
 
-from __future__ import annotations
-
 import gc
 import os
 from dataclasses import replace

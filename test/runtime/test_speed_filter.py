@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -57,7 +55,7 @@ def test_impossible_speed_is_left_out(wrong):
 
 
 @pytest.mark.parametrize(
-    ('time_constant_s', 'timeout_s', 'match'),
+    'time_constant_s, timeout_s, match',
     [
         (-1.0, 1.0, 'time_constant_s is -1.0'),
         (math.nan, 1.0, 'time_constant_s is nan'),

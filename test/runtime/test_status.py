@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -49,21 +47,22 @@ def test_frames_that_were_held_at_the_end_are_in_the_totals():
     status.halt(
         SimpleNamespace(arrived=6, replaced=2)
     )  # one was answered, one rejected, and two were held
-    assert status.values()['frames'] == '1'
-    assert status.values()['replaced_frames'] == '2'
-    assert status.values()['unanswered_frames'] == '2'
+    values = status.values()
+    assert (values['frames'], values['replaced_frames']) == ('1', '2')
+    assert values['unanswered_frames'] == '2'
 
 
 def test_values_carry_the_last_frame():
     status = DetectorStatus()
     assert 'processing_time_ms' not in status.values()
     status.note(record())
-    values = status.values()
-    assert values['processing_time_ms'] == '6.00'
-    assert values['deadline_ms'] == '100.00'
-    assert values['slowdown'] == '1.500'
-    assert values['contention_source'] == 'probe'
-    assert values['is_processing_time_ms_in_expected_range'] == 'True'
+    assert status.values().items() >= {
+        ('processing_time_ms', '6.00'),
+        ('deadline_ms', '100.00'),
+        ('slowdown', '1.500'),
+        ('contention_source', 'probe'),
+        ('is_processing_time_ms_in_expected_range', 'True'),
+    }
 
 
 def test_rejections_are_counted_by_cause_and_further_causes_together():

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
@@ -38,9 +36,16 @@ SPACE = multi_path_space(
 IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 
-class CountedForecast:
+class CountedForecast(SegmentForecast):
     """Every segment costs by its settings: a stage or skip 10 ms times width, pyramid 4, proposals 1 or 2, heads 3 or
     6."""
+
+    def __init__(self):
+        segments = range(len(SPACE.segments))
+        costs = {
+            SPACE.key(at, path): self.segment_ms(at, path) for path in SPACE for at in segments
+        }
+        super().__init__(SPACE, costs)
 
     def segment_ms(self, segment, path):
         name = SPACE.segments[segment].name
@@ -58,17 +63,18 @@ class CountedForecast:
             'post': 1.0,
         }[name]
 
-    def forecast_ms(self, path, segment=0):
-        return sum(self.segment_ms(index, path) for index in range(segment, len(SPACE.segments)))
-
-    def from_each_ms(self, path):
-        return [self.forecast_ms(path, segment) for segment in range(len(SPACE.segments))]
-
-    def table(self, paths, segment=0):
-        return np.array([self.forecast_ms(path, segment) for path in paths])
-
 
 FORECAST = CountedForecast()
+CHEAPEST_MS = FORECAST.forecast_ms(SPACE.smallest)
+QUALITY = PathQuality.from_forecast(SPACE, FORECAST)
+POLICY = FrontierPolicy(SPACE, FORECAST, QUALITY)
+
+
+def slow_at_first(factor):
+    """A network whose second segment takes that many times its forecast."""
+    return CountingNetwork(lambda segment: factor if segment == 1 else 1.0)
+
+
 QUALITY = PathQuality.from_forecast(SPACE, FORECAST)
 POLICY = FrontierPolicy(SPACE, FORECAST, QUALITY)
 
@@ -89,26 +95,20 @@ class CountingNetwork:
         return CountingRun(self, path)
 
 
-class CountingRun:
+class CountingRun(SegmentRun):
+    compute = None  # a segment takes the time that it is said to
+
     def __init__(self, network, path):
-        self.network, self.path, self.segment = network, path, 0
-
-    @property
-    def finished(self):
-        return self.segment == len(SPACE.segments)
-
-    def redirect(self, path):
-        assert SPACE.prefix(path, self.segment) == SPACE.prefix(self.path, self.segment)
-        self.path = path
+        super().__init__(SPACE, path)
+        self.network = network
 
     def run_segment(self, begun_ms):
-        took_ms = FORECAST.segment_ms(self.segment, self.path) * self.network.factor_at(
-            self.segment
-        )
-        self.network.now_ms += took_ms
-        self.network.ran.append(SPACE.segments[self.segment].name)
+        network, segment = self.network, self.segment
+        took_ms = FORECAST.segment_ms(segment, self.path) * network.factor_at(segment)
+        network.now_ms += took_ms
+        network.ran.append(SPACE.segments[segment].name)
         self.segment += 1
-        self.network.hear()
+        network.hear()
         return took_ms
 
     def result(self):
@@ -254,22 +254,17 @@ def test_a_slow_start_makes_later_operators_choose_less_and_the_frame_is_in_time
 
 
 def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goes_on_until_the_next_image():
-    network = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
+    network = slow_at_first(30.0)
     frame, late = run(network, 60.0, late=Late(network, 1000.0))
     assert late.given_up_after == ['pre', 'stage1']
     assert 'no time for skip0' in frame.reason
-    assert frame.plan.feasible
-    assert frame.result is not None
+    assert frame.plan.feasible and frame.result is not None
     assert frame.path == SPACE.largest  # its first segments had run at full width
-
-    network = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
-    frame, _ = run(network, 60.0)
+    frame, _ = run(slow_at_first(30.0), 60.0)
     assert (frame.path['head'], frame.path['skip0']) == (SPACE.smallest['head'], 'skip')
 
 
-@pytest.mark.parametrize(
-    ('free_ms', 'slowdown'), [(0.0, 1.0), (50.0, 1.0), (50.0, 1.5), (1000.0, 1.0)]
-)
+@pytest.mark.parametrize('free_ms, slowdown', [(0.0, 1.0), (50.0, 1.0), (50.0, 1.5), (1000.0, 1.0)])
 def test_when_nothing_fits_takes_the_best_path_until_the_next_image(free_ms, slowdown):
     network = CountingNetwork(lambda segment: slowdown)
     frame, late = run(
@@ -303,8 +298,7 @@ def test_where_nothing_fits_what_publishing_mostly_spares_is_time_for_the_networ
 def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
     frame, late = run(CountingNetwork(), 5.0, may_abort=False)
     assert frame.path == SPACE.smallest
-    assert frame.result is not None
-    assert late.given_up_after is None
+    assert frame.result is not None and late.given_up_after is None
 
 
 def test_a_frame_that_was_answered_meanwhile_takes_what_is_left_until_the_next_image():
@@ -327,7 +321,7 @@ def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
 
 
 def test_is_in_time_as_long_as_the_expected_time_of_the_rest_fits():
-    tight_ms = 1.1 * FORECAST.forecast_ms(SPACE.smallest)
+    tight_ms = 1.1 * CHEAPEST_MS
     frame, late = run(CountingNetwork(), tight_ms, calibration_factor=1.3)
     assert frame.result is not None and late.given_up_after is None
     assert not frame.plan.feasible
@@ -344,13 +338,13 @@ class WorstCases(CountedForecast):
 
 
 @pytest.mark.parametrize(
-    ('median', 'budget', 'is_run'),
+    'median, budget, is_run',
     [(-0.5, 1.5, True), (0.0, 1.5, False), (0.5, 1.5, False), (0.5, 2.1, True)],
 )
 def test_a_slowdown_above_the_recent_pace_aborts_nothing_that_fits(median, budget, is_run):
     """Under load it was 3.5 where frames took 1.9 times their forecast."""
     whole = PartBound(BoundCalibrator(0.01, 0.05, 2.0), RecentTimes(0.01, StartRatio(median, 0.1)))
-    budget_ms = budget * FORECAST.forecast_ms(SPACE.smallest)
+    budget_ms = budget * CHEAPEST_MS
     frame, late = run(
         CountingNetwork(), budget_ms, slowdown=2.0, calibration_factor=1.3, whole=whole
     )
@@ -361,24 +355,22 @@ def test_a_slowdown_above_the_recent_pace_aborts_nothing_that_fits(median, budge
 def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
     worst = WorstCases()
     policy = FrontierPolicy(SPACE, worst, QUALITY)
-    expected_ms = FORECAST.forecast_ms(SPACE.smallest)
 
     def record(budget_ms, network=None):
         return run(network or CountingNetwork(), budget_ms, policy=policy, worst=worst)
 
-    frame, _ = record(4.0 * expected_ms)
+    frame, _ = record(4.0 * CHEAPEST_MS)
     assert frame.plan.feasible and frame.plan.bound_ms == worst.forecast_ms(frame.plan.path)
-    frame, late = record(1.1 * expected_ms)
-    assert not frame.plan.feasible and frame.plan.forecast_ms == pytest.approx(3.0 * expected_ms)
+    frame, late = record(1.1 * CHEAPEST_MS)
+    assert not frame.plan.feasible and frame.plan.forecast_ms == pytest.approx(3.0 * CHEAPEST_MS)
     assert late.given_up_after is None and frame.result is not None
-    frame, late = record(0.9 * expected_ms)
+    frame, late = record(0.9 * CHEAPEST_MS)
     assert late.given_up_after == []
     assert frame.reason == (
-        f'no time for the frame: the rest is expected to take {expected_ms:.1f} ms, '
-        f'{0.9 * expected_ms:.1f} ms left'
+        f'no time for the frame: the rest is expected to take {CHEAPEST_MS:.1f} ms, '
+        f'{0.9 * CHEAPEST_MS:.1f} ms left'
     )
-    slow = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
-    frame, late = record(4.0 * expected_ms, slow)
+    frame, late = record(4.0 * CHEAPEST_MS, slow_at_first(30.0))
     assert late.given_up_after == ['pre', 'stage1'] and 'no time for skip0' in frame.reason
 
 
@@ -403,7 +395,7 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up
     policy = Told(SPACE.smallest, SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
     for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
         run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
-    cheapest_ms = pytest.approx(FORECAST.forecast_ms(SPACE.smallest))
+    cheapest_ms = pytest.approx(CHEAPEST_MS)
     assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
 
 
@@ -482,36 +474,39 @@ def test_takes_the_best_path_whose_bound_ends_before_the_next_image(slowdown):
     assert frame.remaining_ms == 1000.0
 
 
-def test_where_no_path_ends_before_the_next_image_takes_the_best_that_ends_before_the_one_after():
+# In which not even the cheapest path ends.
+SHORT_MS = CHEAPEST_MS / (1.0 - LEFT_SHARE) - 1.0
+
+
+@pytest.mark.parametrize(
+    'budget_ms, images_ms, options, planned_ms',
+    [
+        # The image after the next one, where no path ends before that.
+        (1000.0, (SHORT_MS, 20.0), {}, (SHORT_MS + 20.0) * (1.0 - LEFT_SHARE)),
+        # What the node does around the network is done before the next image too.
+        (
+            1000.0,
+            (60.0,),
+            {'deciding_ms': 4.0, 'publishing_ms': 8.0},
+            60.0 * (1.0 - LEFT_SHARE) - 12.0,
+        ),
+        # A deadline before the next image alone counts.
+        (45.0, (51.0,), {'calibration_factor': 1.3}, 45.0),
+        (45.0, (500.0,), {'calibration_factor': 1.3}, 45.0),
+        (45.0, (math.inf,), {'calibration_factor': 1.3}, 45.0),
+    ],
+)
+def test_the_time_that_a_plan_may_take(budget_ms, images_ms, options, planned_ms):
     network = CountingNetwork()
-    first_ms = FORECAST.forecast_ms(SPACE.smallest) / (1.0 - LEFT_SHARE) - 1.0
-    frame, _ = run(network, 1000.0, next_images=spared(network, first_ms, 20.0))
-    assert frame.plan.path == POLICY.plan((first_ms + 20.0) * (1.0 - LEFT_SHARE), 1.0).path
-
-
-def test_what_the_node_does_around_the_network_is_done_before_the_next_image_too():
-    network = CountingNetwork()
-    images = spared(network, 60.0)
-    frame, _ = run(network, 1000.0, next_images=images, deciding_ms=4.0, publishing_ms=8.0)
-    assert frame.plan.path == POLICY.plan(60.0 * (1.0 - LEFT_SHARE) - 12.0, 1.0).path
-
-
-@pytest.mark.parametrize('first_ms', [51.0, 500.0, math.inf])
-def test_a_deadline_before_the_next_image_alone_counts(first_ms):
-    network = CountingNetwork()
-    frame, _ = run(network, 45.0, next_images=spared(network, first_ms), calibration_factor=1.3)
-    assert frame.plan.path == POLICY.plan(45.0, 1.3).path
+    frame, _ = run(network, budget_ms, next_images=spared(network, *images_ms), **options)
+    factor = options.get('calibration_factor', 1.0)
+    assert frame.plan.path == POLICY.plan(planned_ms, factor).path
 
 
 @pytest.mark.parametrize('calibration_factor', [1.0, 1.4])
 def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes(calibration_factor):
-    network = CountingNetwork(lambda segment: 6.0 if segment == 1 else 1.0)
-    frame, _ = run(
-        network,
-        1000.0,
-        next_images=spared(network, 45.0),
-        calibration_factor=calibration_factor,
-    )
+    network, factor = slow_at_first(6.0), calibration_factor
+    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), calibration_factor=factor)
     assert network.now_ms > 1045.0
     assert FORECAST.forecast_ms(frame.path) <= FORECAST.forecast_ms(frame.plan.path)
     assert QUALITY.quality(frame.path) >= frame.plan.quality - 0.01
@@ -545,7 +540,7 @@ def test_another_thread_sees_what_is_running():
 
 
 @pytest.mark.parametrize(
-    ('period_ms', 'calibration_factor'), [(100.0, 1e-9), (1e-9, 1.0), (1e-300, 1.0)]
+    'period_ms, calibration_factor', [(100.0, 1e-9), (1e-9, 1.0), (1e-300, 1.0)]
 )
 def test_the_image_to_end_before_is_found_in_a_few_steps(period_ms, calibration_factor):
     """A slowdown of 1e15 made the factor 1e-9, and stepping from image to image took a thousand million rounds."""
@@ -597,13 +592,16 @@ def test_nothing_is_expected_before_two_images_have_come():
         assert period.period_ms == period.next_ms(7.0) == math.inf
 
 
-def test_the_median_distance_is_the_period_and_one_late_image_does_not_matter():
+def test_the_median_distance_is_the_period_and_neither_one_late_image_nor_a_pause_matters():
     period = learnt(0.0, 100.0, 200.0, 380.0, 400.0, 500.0)
     assert period.period_ms == 100.0
     assert period.next_ms(530.0) == 600.0
     assert period.next_ms(600.0) == 700.0  # it should have come just now
     assert period.next_ms(915.0) == 1000.0
     assert period.next_ms(480.0) == 600.0
+    period = learnt(0.0, 100.0, 200.0, 9000.0)
+    assert period.period_ms == 100.0
+    assert period.next_ms(9001.0) == 9100.0
 
 
 def test_images_that_were_left_out_count():
@@ -617,12 +615,6 @@ def test_the_period_is_that_of_the_newest_fifteen_distances():
     assert learnt(*before, *after).period_ms == 50.0
 
 
-def test_a_stream_that_stood_still_teaches_nothing():
-    period = learnt(0.0, 100.0, 200.0, 9000.0)
-    assert period.period_ms == 100.0
-    assert period.next_ms(9001.0) == 9100.0
-
-
 def test_a_plan_that_no_policy_may_make_is_refused():
     plan = Choice(SPACE.largest, math.nan, 1.0, True, 0.5)
     policy = SimpleNamespace(plan=lambda *left: plan)
@@ -631,14 +623,15 @@ def test_a_plan_that_no_policy_may_make_is_refused():
 
 
 @pytest.mark.parametrize(
-    'forecast_ms, bound_ms', [(-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1)]
+    'times_ms, quality, said',
+    [
+        *(
+            (times_ms, 0.5, f'forecast is {times_ms[0]} ms and bound {times_ms[1]} ms')
+            for times_ms in ((-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1))
+        ),
+        *(((1.0, 1.0), quality, f'is {quality}, expected') for quality in (-0.1, 1.1, math.nan)),
+    ],
 )
-def test_impossible_times_are_refused(foreign_path, forecast_ms, bound_ms):
-    with pytest.raises(ValueError, match=f'forecast is {forecast_ms} ms and bound {bound_ms} ms'):
-        check_choice(Choice(foreign_path, forecast_ms, bound_ms, True, 0.5))
-
-
-@pytest.mark.parametrize('quality', [-0.1, 1.1, math.nan])
-def test_an_impossible_quality_is_refused(foreign_path, quality):
-    with pytest.raises(ValueError, match=f'is {quality}, expected'):
-        check_choice(Choice(foreign_path, 1.0, 1.0, True, quality))
+def test_impossible_choices_are_refused(foreign_path, times_ms, quality, said):
+    with pytest.raises(ValueError, match=said):
+        check_choice(Choice(foreign_path, *times_ms, True, quality))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,10 +13,15 @@ from deadline_perception.runtime.tracks import MAX_OBJECTS, Tracks
 SIZE = (380, 640)
 
 
-def objects(*rows) -> Detections:
+def objects(*rows):
     """Detections from rows of x1, y1, x2, y2, score, label."""
     table = np.array(rows, dtype=np.float64).reshape(-1, 6)
     return Detections(table[:, :4], table[:, 4], table[:, 5])
+
+
+def square(left, side=40, top=100, score=0.8, label=0):
+    """A row of such a table."""
+    return left, top, left + side, top + side, score, label
 
 
 def test_iou_computed_by_hand():
@@ -29,20 +32,20 @@ def test_iou_computed_by_hand():
     assert pairwise_iou(np.zeros((0, 4)), boxes).shape == (0, 3)
 
 
+def pairs(*given):
+    return [pair.tolist() for pair in match_objects(*given)]
+
+
 def test_pairs_overlap_most_together_and_never_cross_labels():
-    first = objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0), (0, 0, 10, 10, 0.7, 1))
-    second = objects((3, 0, 13, 10, 0.9, 0), (0, 0, 10, 10, 0.6, 2))
-    assert [pair.tolist() for pair in match_objects(first, second, 0.3)] == [[1], [0]]
+    first = objects(square(0, 10), square(4, 10), square(0, 10, label=1))
+    second = objects(square(3, 10), square(0, 10, label=2))
+    assert pairs(first, second, 0.3) == [[1], [0]]
     # The nearest pair and what it leaves: 9/11 and 3/17; the two others: 7/13 each.
-    first, second = (
-        objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0)),
-        objects((3, 0, 13, 10, 0.9, 0), (7, 0, 17, 10, 0.8, 0)),
-    )
+    first, second = (objects(*(square(x, 10) for x in lefts)) for lefts in ((0, 4), (3, 7)))
     for least in (0.02, 0.5):
-        assert [pair.tolist() for pair in match_objects(first, second, least)] == [[0, 1], [0, 1]]
-    assert [pair.tolist() for pair in match_objects(first, second, 0.7)] == [[1], [0]]
-    assert [len(pair) for pair in match_objects(first, Detections.none(), 0.3)] == [0, 0]
-    assert [len(pair) for pair in match_objects(first, second, 0.9)] == [0, 0]
+        assert pairs(first, second, least) == [[0, 1], [0, 1]]
+    assert pairs(first, second, 0.7) == [[1], [0]]
+    assert pairs(first, Detections.none(), 0.3) == pairs(first, second, 0.9) == [[], []]
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,36 +86,36 @@ def test_a_moving_object_is_predicted_where_it_will_be():
 
 def test_one_step_of_the_filter_computed_by_hand():
     tracks = Tracks(SIZE)
-    tracks.update(objects((100, 100, 120, 120, 0.8, 0)), 0.0)
-    tracks.update(objects((110, 100, 130, 120, 0.8, 0)), 0.5)
+    tracks.update(objects(square(100, 20)), 0.0)
+    tracks.update(objects(square(110, 20)), 0.5)
     # Variances in sizes of 20 px: of the measurement 0.0025, of the place that + 0.25 * 16 + 1.5625 * 0.125 / 3, and of
     # place and velocity 0.5 * 16 + 1.5625 * 0.25 / 2; so gains 4.0676 / 4.0701 and 8.1953 / 4.0701, of 10 px.
     expected = 100 + 10 * (4.0676 / 4.0701 + 0.1 * 8.1953 / 4.0701)
     assert tracks.predict(0.6).boxes_xyxy_px[0, 0] == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize(('jolts_px', 'least', 'most'), [(0.0, 0.0, 0.5), (12.0, 0.6, 1.0)])
+@pytest.mark.parametrize('jolts_px, least, most', [(0.0, 0.0, 0.5), (12.0, 0.6, 1.0)])
 def test_where_objects_accelerate_much_a_measurement_counts_more(jolts_px, least, most):
     rng, tracks, left = np.random.default_rng(0), Tracks(SIZE), 300.0
     for step in range(60):
         left = 300.0 + 0.9 * (left - 300.0) + rng.normal(0, jolts_px)
-        tracks.update(objects((left, 100, left + 40, 140, 0.8, 0)), 0.1 * step)
+        tracks.update(objects(square(left)), 0.1 * step)
     before = tracks.predict(6.0).boxes_xyxy_px[0, 0]
-    tracks.update(objects((before + 8, 100, before + 48, 140, 0.8, 0)), 6.0)
+    tracks.update(objects(square(before + 8)), 6.0)
     assert least <= (tracks.predict(6.0).boxes_xyxy_px[0, 0] - before) / 8 <= most
 
 
 def test_a_small_object_that_left_its_box_is_the_same_one():
     tracks = Tracks(SIZE)
-    tracks.update(objects((100, 200, 106, 206, 0.8, 0)), 0.1)
-    tracks.update(objects((107, 200, 113, 206, 0.8, 0)), 0.2)
+    tracks.update(objects(square(100, 6)), 0.1)
+    tracks.update(objects(square(107, 6)), 0.2)
     assert tracks.predict(0.3).boxes_xyxy_px[0, 0] > 113
 
 
 def test_small_objects_are_followed_through_a_turn_of_the_camera():
     """Which moves all of an image by more than their widths; the large ones, which still overlap, show by how much."""
-    large = [(x, 100, x + 120, 220, 0.9, 0) for x in (0, 150, 300)]
-    small = [(x, 300, x + 8, 308, 0.9, 0) for x in (20, 60, 100, 140)]
+    large = [square(x, 120) for x in (0, 150, 300)]
+    small = [square(x, 8, 300) for x in (20, 60, 100, 140)]
     tracks = Tracks(SIZE)
     for step in range(6):
         before = tracks.update(objects(*large, *small), 0.1 * step).ids
@@ -163,12 +166,12 @@ def test_no_more_objects_are_kept_beside_a_result_than_the_limit():
 @pytest.mark.parametrize('later_s', [5.0, 12.0])
 def test_a_stamp_that_goes_back_or_far_ahead_resets(later_s):
     tracks = Tracks(SIZE)
-    tracks.update(objects((10, 10, 50, 50, 0.9, 0)), 9.9)
-    tracks.update(objects((20, 10, 60, 50, 0.9, 0)), 10.0)
+    tracks.update(objects(square(10)), 9.9)
+    tracks.update(objects(square(20)), 10.0)
     assert len(tracks.predict(later_s)) == 0
     assert tracks.evidence_s is None
-    tracks.update(objects((30, 10, 70, 50, 0.9, 0)), later_s)
-    assert tracks.predict(later_s + 0.1).boxes_xyxy_px.tolist() == [[30, 10, 70, 50]]
+    tracks.update(objects(square(30)), later_s)
+    assert tracks.predict(later_s + 0.1).boxes_xyxy_px.tolist() == [[30, 100, 70, 140]]
     assert tracks.evidence_s == later_s
 
 
@@ -213,16 +216,16 @@ def test_objects_of_another_image_size_are_forgotten():
     tracker = Tracks()
     assert len(tracker.predict(0.0)) == 0
     tracker.follow(SIZE)
-    tracker.update(objects((1, 1, 9, 9, 0.9, 0)), 0.0)
+    tracker.update(objects(square(1, 8)), 0.0)
     tracker.follow(SIZE)
     assert len(tracker.predict(0.0)) == 1
     tracker.follow((20, 30))
     assert len(tracker.predict(0.0)) == 0
 
 
-def seen(tracks: Tracks, left_px: float, stamp_s: float) -> int:
+def seen(tracks, left_px, stamp_s):
     """The id of an object of 40 px there."""
-    (track,) = tracks.update(objects((left_px, 100, left_px + 40, 140, 0.8, 0)), stamp_s).ids
+    (track,) = tracks.update(objects(square(left_px)), stamp_s).ids
     return int(track)
 
 
@@ -239,7 +242,7 @@ def test_an_object_keeps_its_id_through_dropped_images_and_results_that_miss_it(
 def test_ids_are_never_given_twice_and_new_objects_have_new_ones():
     tracks = Tracks(SIZE)
     assert [seen(tracks, left_px, 0.1 * left_px) for left_px in (10, 11)] == [1, 1]
-    both = objects((300, 10, 340, 50, 0.9, 0), (11, 100, 51, 140, 0.8, 0))
+    both = objects(square(300), square(11))
     assert tracks.update(both, 1.2).ids.tolist() == [2, 1]
     assert seen(tracks, 11, 0.5) == 3  # the stamp went back: all are forgotten
     tracks.follow((100, 100))
@@ -248,7 +251,7 @@ def test_ids_are_never_given_twice_and_new_objects_have_new_ones():
 
 def test_a_further_result_of_the_same_image_has_the_same_ids():
     tracks = Tracks(SIZE)
-    coarse = tracks.update(objects((100, 100, 140, 140, 0.5, 0)), 1.0)
+    coarse = tracks.update(objects(square(100, score=0.5)), 1.0)
     fine = tracks.update(objects((10, 10, 30, 30, 0.9, 0), (101, 100, 142, 141, 0.8, 0)), 1.0)
     assert coarse.ids.tolist() == [1] and fine.ids.tolist() == [2, 1]
     assert sorted(tracks.predict(1.1).ids.tolist()) == [1, 2]

@@ -4,13 +4,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from exported_files import exported
+from plain_images import grey
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec
 from deadline_perception.tools import adoption
 
 pytest.importorskip('openvino')
-IMAGES = [np.zeros((60, 90, 3), np.uint8)]
+IMAGES = [grey(60, 90)]
 
 
 def test_a_file_is_tried_in_8_bit_unless_an_earlier_set_has_it_so(tmp_path, monkeypatch):
@@ -21,9 +22,8 @@ def test_a_file_is_tried_in_8_bit_unless_an_earlier_set_has_it_so(tmp_path, monk
 
     monkeypatch.setattr(adoption, 'quantised', quantised)
     file = exported(tmp_path / 'yolo.xml', {'output0': np.zeros((1, 5, 100), np.float32)})
-    one = adoption.Measured(
-        ModelSpec('yolo', 'onnx', file, ('car',), outputs='yolov8 px'), None, {}
-    )
+    spec = ModelSpec('yolo', 'onnx', file, ('car',), outputs='yolov8 px')
+    one = adoption.Measured(spec, None, {})
     known = replace(one, spec=replace(one.spec, name='yolo_8bit'))
     args = argparse.Namespace(out=tmp_path / 'set.yaml')
     expected = ([], ['yolo stays in floating point: no ranges'])
@@ -32,10 +32,8 @@ def test_a_file_is_tried_in_8_bit_unless_an_earlier_set_has_it_so(tmp_path, monk
 
 
 def test_what_a_set_file_states_is_neither_searched_nor_taken_at_other_sizes(tmp_path):
-    file = exported(
-        tmp_path / 'open.xml', {'output0': np.zeros((1, 20, 6), np.float32)}, size=(None, None)
-    )
+    rows = {'output0': np.zeros((1, 20, 6), np.float32)}
+    file = exported(tmp_path / 'open.xml', rows, size=(None, None))
     spec = ModelSpec('yolo_96x64', 'onnx', file, ('car',), input_size=(64, 96), resize='stretch')
-    assert adoption._with_conventions(
-        argparse.Namespace(input_size=None), [spec], None, IMAGES
-    ) == [spec]
+    args = argparse.Namespace(input_size=None)
+    assert adoption._with_conventions(args, [spec], None, IMAGES) == [spec]

@@ -5,6 +5,7 @@ import argparse
 import pytest
 import yaml
 from python_run import run_python
+from read_sequences import object_counts, speeds_mps, stamps_ns
 from recorded_run import SECOND_NS, write_drive
 
 from deadline_perception.decision.speed_budget import TableBudget
@@ -19,54 +20,47 @@ def arguments(*words: str) -> argparse.Namespace:
 
 def test_default_drive_has_at_least_300_frames_at_10_hz_from_standstill_to_20_mps():
     sequence, notes = demo.open_sequence(arguments())
-    stamps = [frame.stamp_ns for frame in sequence.frames]
-    speeds = [frame.speed_mps for frame in sequence.frames]
+    stamps = stamps_ns(sequence)
+    speeds = speeds_mps(sequence)
     assert len(stamps) >= 300 and stamps[1] - stamps[0] == SECOND_NS // 10
     assert min(speeds) < 0.1 and 18 < max(speeds) <= 20.5
-    assert all(frame.ground_truth is not None for frame in sequence.frames)
+    assert None not in object_counts(sequence)
     assert len(notes) == 1 and 'every node in a process of its own' in notes[0]
 
 
 def test_networks_get_their_threads_without_aliases_that_ros_cannot_read():
     text = demo.parameters_text(1, {})
-    assert not any(
-        isinstance(token, (yaml.AliasToken, yaml.AnchorToken)) for token in yaml.scan(text)
-    )
-    assert yaml.safe_load(text) == {
-        name: {'ros__parameters': {'threads': 1}} for name in ('detector', 'qos_scheduler')
-    }
+    aliases = (yaml.AliasToken, yaml.AnchorToken)
+    assert not any(isinstance(token, aliases) for token in yaml.scan(text))
+    threads = {'ros__parameters': {'threads': 1}}
+    assert yaml.safe_load(text) == {'detector': threads, 'qos_scheduler': threads}
 
 
 def test_budgets_of_the_drive_span_what_its_longest_path_takes_here_beside_what_lies_around():
     budgets = demo.drive_budgets(40.0)
     node = yaml.safe_load(demo.parameters_text(1, budgets))['time_budget']['ros__parameters']
     assert (node['min_budget_ms'], node['max_budget_ms']) == pytest.approx((18.0, 66.0))
-    table = TableBudget(
-        node['table_speeds_mps'],
-        node['table_budgets_ms'],
-        node['min_budget_ms'],
-        node['max_budget_ms'],
-    )
+    names = ('table_speeds_mps', 'table_budgets_ms', 'min_budget_ms', 'max_budget_ms')
+    table = TableBudget(*(node[name] for name in names))
     found_ms = [table.budget_ms(speed).budget_ms for speed in (0.0, 4.0, 9.0, 20.5)]
     assert found_ms == sorted(found_ms, reverse=True)
     assert found_ms[:2] == pytest.approx([66.0, 66.0]) and found_ms[-1] == pytest.approx(18.0)
 
 
 def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
-    video = repository.parent / 'shared' / 'data' / 'highway' / 'solid_white_right.mp4'
+    video = repository.parent / 'shared/data' / 'highway' / 'solid_white_right.mp4'
     if not video.is_file():
         pytest.skip('the highway video is not here')
-    sequence, notes = demo.open_sequence(
-        arguments('--source', str(video), '--seconds', '2', '--load', '1')
-    )
-    assert all(frame.speed_mps is not None for frame in sequence.frames)
-    assert sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns < 2 * SECOND_NS
+    words = ('--source', str(video), '--seconds', '2', '--load', '1')
+    sequence, notes = demo.open_sequence(arguments(*words))
+    assert None not in speeds_mps(sequence)
+    assert stamps_ns(sequence)[-1] - stamps_ns(sequence)[0] < 2 * SECOND_NS
     assert any('left out' in note for note in notes) and any('made-up' in note for note in notes)
     assert 'Busy programs beside the nodes: 1.' in notes
 
 
 @pytest.mark.parametrize(
-    ('words', 'message'),
+    'words, message',
     [
         (['--model', 'nowhere.safetensors'], 'weights file nowhere.safetensors does not exist'),
         (['--source', 'nowhere'], "source 'nowhere' does not exist"),
@@ -96,9 +90,8 @@ def test_without_ros_it_says_how_to_get_it(monkeypatch):
     )
     done = run_python('-c', code)
     assert done.returncode == 1
-    assert 'ROS 2 cannot be used here' in done.stderr
-    assert 'make setup' in done.stderr
-    assert 'doctor' in done.stderr
+    for words in ('ROS 2 cannot be used here', 'make setup', 'doctor'):
+        assert words in done.stderr
 
 
 def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsys):
@@ -107,5 +100,5 @@ def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsy
     facts = {'ros_distro': 'jazzy', 'name': 'some processor'}
     assert demo._report(tmp_path / 'out', tmp_path / 'recording', sequence, facts, notes) == 0
     assert 'frames that some path fitted' in capsys.readouterr().out.replace('\n', ' ')
-    page = (tmp_path / 'out' / 'report.html').read_text()
+    page = (tmp_path / 'out/report.html').read_text()
     assert 'some processor' in page and 'Source: drive-seed12' in page

@@ -1,14 +1,16 @@
 import csv
 import json
 import os
-import resource
+import re
 from functools import partial
 from pathlib import Path
 
 import cv2
-import numpy as np
 import pytest
+from full_disk import full_disk
 from measurable_network import run_command
+from plain_images import grey, noise
+from read_sequences import object_counts, opened
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.records import Frame, Sequence
@@ -17,6 +19,7 @@ from deadline_perception.tools.command_line import main
 from deadline_perception.tools.detect import _Pictures, too_little_time
 
 MODEL = 'invented_networks:make_magnifier'
+DRIVE = ShownSource('drive', None, 10.0)
 AMPLE_MS = '20000'  # nothing is late by accident on a busy machine
 
 
@@ -46,7 +49,7 @@ def test_the_program_sets_what_times_need_by_itself(tmp_path):
 def photographs(folder: Path, count: int) -> Path:
     folder.mkdir()
     for number in range(count):
-        cv2.imwrite(str(folder / f'{number}.png'), np.full((48, 64, 3), 90, np.uint8))
+        cv2.imwrite(str(folder / f'{number}.png'), grey(48, 64, 90))
     return folder
 
 
@@ -65,16 +68,14 @@ def test_a_photo_is_drawn_and_its_objects_are_written_for_other_programs(tmp_pat
 
 
 def test_images_that_are_not_answered_in_time_are_told_with_what_to_do(tmp_path, capsys):
-    assert (
-        detect(photographs(tmp_path / 'photos', 2), '--out', str(tmp_path), '--budget', '0.01') == 0
-    )
+    assert detect(photographs(tmp_path / 'photos', 2), '--budget', '0.01') == 0
     said = capsys.readouterr().out
     assert said.count('1 thing; ') == said.count(' ms, not in time, ') == 2
     assert '0 answered within 0.01 ms' in said and '--budget 0.03 gives more time' in said
 
 
 @pytest.mark.parametrize(
-    ('load', 'words'),
+    'load, words',
     [
         (1.5, '--budget 300 gives more time'),
         (9.94, 'this machine is busy (load 9.9 on 2 cores): try again when it is not; --budget'),
@@ -86,19 +87,16 @@ def test_too_little_time_names_other_programs_only_where_they_are(load, words):
 
 
 def test_what_was_found_in_a_folder_can_be_read_as_a_data_set(tmp_path, capsys):
-    from deadline_perception.extras.data.source import open_source
-
     assert detect(photographs(tmp_path / 'photos', 3), '--out', 'found', '--min-score', '0.1') == 0
     assert sorted(file.name for file in Path('found').glob('*.jpg')) == ['0.jpg', '1.jpg', '2.jpg']
-    known = open_source('found/detections.json')
-    assert [len(frame.ground_truth) for frame in known.frames] == [1, 1, 1]
+    assert object_counts(opened('found/detections.json')) == [1, 1, 1]
     assert detect(tmp_path / 'photos', '--out', 'found', '--min-score', '1') == 0
     assert 'found on 3 images: nothing' in capsys.readouterr().out
 
 
 def test_an_image_that_cannot_be_read_is_skipped_and_named(tmp_path, capsys):
     photographs(tmp_path / 'photos', 3)
-    (tmp_path / 'photos' / '1.png').write_bytes(b'')
+    (tmp_path / 'photos/1.png').write_bytes(b'')
     assert detect(tmp_path / 'photos') == 1
     told = capsys.readouterr()
     assert '1 of 3 images skipped: ' in told.out + told.err and '1.png' in told.out + told.err
@@ -111,7 +109,7 @@ def test_a_video_becomes_a_video(tmp_path, capsys):
         str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 20.0, (64, 48)
     )
     for value in range(6):
-        writer.write(np.full((48, 64, 3), 10 * value, np.uint8))
+        writer.write(grey(48, 64, 10 * value))
     writer.release()
     assert detect(tmp_path / 'drive.avi') == 0
     assert 'wrote out/detect/drive.mp4' in capsys.readouterr().out
@@ -121,7 +119,7 @@ def test_a_video_becomes_a_video(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ('words', 'message'),
+    'words, message',
     [
         (('nowhere.jpg',), "source 'nowhere.jpg' does not exist"),
         (('broken.jpg', '--model', 'nowhere'), 'broken.jpg cannot be decoded, expected a JPEG'),
@@ -135,34 +133,25 @@ def test_arguments_are_looked_at_before_a_network_is_loaded(words, message, capf
     (tmp_path / 'x.txt').write_text('')
     (tmp_path / 'broken.jpg').write_text('no picture')
     assert main(['detect', *words]) == 1
-    import re
-
     error = capfd.readouterr().err
     assert re.search(message, error) and 'loading' not in error
 
 
 def test_a_video_that_the_disk_does_not_take_is_told_and_leaves_nothing(tmp_path):
-    image = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300, limits[1]))
-    try:
-        with (
-            pytest.raises(OSError, match='drive.mp4 cannot be written'),
-            _Pictures(tmp_path, ShownSource('drive', None, 10.0)) as pictures,
-        ):
-            for _ in range(20):
-                pictures.add(ShownImage('a', 1, image), image)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    image = noise(64, 64)
+    with (
+        full_disk(300),
+        pytest.raises(OSError, match='drive.mp4 cannot be written'),
+        _Pictures(tmp_path, DRIVE) as pictures,
+    ):
+        for _ in range(20):
+            pictures.add(ShownImage('a', 1, image), image)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_of_a_video_that_an_error_ends_nothing_stays(tmp_path):
-    image = np.zeros((64, 64, 3), np.uint8)
-    with (
-        pytest.raises(MemoryError),
-        _Pictures(tmp_path, ShownSource('drive', None, 10.0)) as pictures,
-    ):
+    image = grey(64, 64)
+    with pytest.raises(MemoryError), _Pictures(tmp_path, DRIVE) as pictures:
         pictures.add(ShownImage('a', 1, image), image)
         assert list(tmp_path.iterdir())
         raise MemoryError
@@ -171,7 +160,8 @@ def test_of_a_video_that_an_error_ends_nothing_stays(tmp_path):
 
 def test_pictures_lie_in_their_folder_and_replace_neither_each_other_nor_an_image(tmp_path):
     """Of names that differ in their endings alone, lead out of the folder, or are those of other images."""
-    data, image = tmp_path / 'data', np.zeros((48, 64, 3), np.uint8)
+    data = tmp_path / 'data'
+    image = grey(48, 64)
     names = ['a.png', 'a.webp', '../b.png', f'{data}/c.png', 'c.jpg']
     frames = []
     for number, name in enumerate(names):
@@ -189,7 +179,7 @@ def test_pictures_lie_in_their_folder_and_replace_neither_each_other_nor_an_imag
 
 
 def test_the_working_folder_takes_pictures_and_videos(tmp_path):
-    image = np.zeros((64, 64, 3), np.uint8)
+    image = grey(64, 64)
     with _Pictures(Path('.'), ShownSource('12:30', None, 10.0)) as pictures:
         pictures.add(ShownImage('a', 1, image), image)
     assert [file.name for file in tmp_path.iterdir()] == ['12:30.mp4']
@@ -208,7 +198,7 @@ NO_UTF_8 = os.fsdecode(b'stra\xdfe')  # as on older disks and in archives of Win
 
 def test_a_photo_whose_name_is_no_utf_8_is_told_of_by_that_name(tmp_path):
     photographs(tmp_path / 'in', 1)
-    (tmp_path / 'in' / '0.png').rename(tmp_path / 'in' / f'{NO_UTF_8}.png')
+    (tmp_path / 'in/0.png').rename(tmp_path / f'in/{NO_UTF_8}.png')
     assert detect('in', '--out', 'out') == 0
     (row,) = json.loads((tmp_path / 'out/detections.json').read_text())['images']
     assert (tmp_path / 'out' / row['file_name']).is_file()

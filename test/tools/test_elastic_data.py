@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from annotated_images import write_coco
 from invented_networks import make_classifier, make_magnifier
+from plain_images import grey
 
 from deadline_perception.core.records import Sequence
 from deadline_perception.decision.path_quality import PathQuality
@@ -21,16 +22,14 @@ def class_folders(folder: Path, counts: dict[str, int]) -> str:
     for label, (name, count) in enumerate(counts.items()):
         (folder / name).mkdir(parents=True)
         for number in range(count):
-            cv2.imwrite(
-                str(folder / name / f'{number:03}.png'),
-                np.full((20, 20, 3), (label, number, 0), np.uint8),
-            )
+            image = grey(20, 20, (label, number, 0))
+            cv2.imwrite(str(folder / name / f'{number:03}.png'), image)
     return str(folder)
 
 
 def annotated(folder: Path, count: int, names: tuple[str, ...] = ('thing', 'other')) -> str:
     """COCO: an object in the middle of each image, of the first class in even and of the second in odd ones."""
-    images = {f'{number:03}.png': np.full((40, 64, 3), 30, np.uint8) for number in range(count)}
+    images = {f'{number:03}.png': grey(40, 64, 30) for number in range(count)}
     for number, image in enumerate(images.values()):
         image[10:20, 16:32] = 100 + number
     boxes = [(number, number % 2, (16, 10, 16, 10)) for number in range(count)]
@@ -68,8 +67,7 @@ def test_a_classifier_learns_from_the_objects_of_annotated_images(tmp_path):
 
 def test_a_detector_learns_from_whole_images_and_scores_on_others(tmp_path):
     data = read_data(annotated(tmp_path, 12), True, SIZE, 8)
-    assert data.labels is None
-    assert isinstance(data.scoring, Sequence)
+    assert data.labels is None and isinstance(data.scoring, Sequence)
     assert data.scoring.class_names == ('thing', 'other')
     assert (len(data.learning), len(data.scoring.frames)) == (6, 2)
     assert data.learning[0].shape == (40, 64, 3)
@@ -113,12 +111,8 @@ def test_a_detector_has_average_precision_of_the_classes_in_common(tmp_path):
     data = read_data(annotated(tmp_path, 8, ('other', 'thing')), True, SIZE, 8)
     scores = score_paths(network, data, paths)
     assert scores == pytest.approx(dict.fromkeys(paths, 1.0))
-    assert (
-        PathQuality.load(
-            save_quality(network, scores, 'd', tmp_path / 'n.safetensors'), network.path_space
-        ).metric
-        == 'ap'
-    )
+    file = save_quality(network, scores, 'd', tmp_path / 'n.safetensors')
+    assert PathQuality.load(file, network.path_space).metric == 'ap'
     (tmp_path / 'foreign').mkdir()
     foreign = read_data(annotated(tmp_path / 'foreign', 8, ('cow', 'sheep')), True, SIZE, 8)
     with pytest.raises(ValueError, match='names cow, sheep, the network knows thing'):

@@ -7,12 +7,13 @@ import signal
 import cv2
 import numpy as np
 import pytest
-from annotated_images import noise, write_coco
+from annotated_images import write_coco
 from made_up_models import small_yolo
+from plain_images import noise
+from read_sequences import frame_names, object_counts, opened
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.coco import read_coco
-from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, SetFile
 from deadline_perception.tools.command_line import main
 
@@ -35,105 +36,82 @@ def detector(tmp_path_factory):
 def write_images(folder, count=6):
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        cv2.imwrite(str(folder / f'{number}.png'), noise(number))
+        cv2.imwrite(str(folder / f'{number}.png'), noise(60, 90, number))
     return folder
 
 
 def annotated(folder, names=('sign',)):
     """Six images with one box of the first class each; without classes, with none."""
     boxes = [(number, 0, (5, 5, 20, 20)) for number in range(6)] if names else []
-    return write_coco(
-        folder / 'train.json', {f'{number}.png': noise(number) for number in range(6)}, boxes, names
-    )
+    images = {f'{number}.png': noise(60, 90, number) for number in range(6)}
+    return write_coco(folder / 'train.json', images, boxes, names)
 
 
-def label(detector, *words):
-    return main(['label', *map(str, words), '--model', str(detector), *SURE])
+@pytest.fixture
+def label(detector, capsys):
+    """Runs the command, which ends with this status; gives what it prints and says."""
+
+    def run(*words, status=0):
+        assert main(['label', *map(str, words), '--model', str(detector), *SURE]) == status
+        return capsys.readouterr()
+
+    return run
 
 
-def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(detector, tmp_path, capsys):
-    folder = write_images(tmp_path / 'camera')
-    out = tmp_path / 'labels' / 'labels.json'
-    assert label(detector, folder, '--out', out) == 0
+def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(label, tmp_path):
+    out = tmp_path / 'labels/labels.json'
+    told = label(write_images(tmp_path / 'camera'), '--out', out)
     content = json.loads(out.read_text())
-    assert [row['file_name'] for row in content['images']] == [
-        f'../camera/{n}.png' for n in range(6)
-    ]
     sequence = read_coco(out)
+    assert frame_names(sequence) == [f'../camera/{n}.png' for n in range(6)]
     assert set(sequence.class_names) == {'vehicle', 'person'}
-    assert (
-        sum(len(frame.ground_truth) for frame in sequence.frames) == len(content['annotations']) > 0
-    )
+    assert sum(object_counts(sequence)) == len(content['annotations']) > 0
     assert all('score' in row for row in content['annotations'])
-    told = capsys.readouterr()
     assert '6/6 images, 0 left out' in told.err and 'wrote' in told.out
-    assert (
-        'threshold not measured, 0.2 taken, for want of 30 known objects: vehicle, person'
-        in told.out
-    )
+    said = 'threshold not measured, 0.2 taken, for want of 30 known objects: vehicle, person'
+    assert said in told.out
     assert [file.name for file in out.parent.iterdir()] == ['labels.json']  # no state is left
 
 
-def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
-    video = cv2.VideoWriter(
-        str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10.0, (90, 60)
-    )
+def test_frames_of_a_video_are_written_as_images(label, tmp_path):
+    file = tmp_path / 'drive.avi'
+    kind = cv2.VideoWriter_fourcc(*'MJPG')
+    video = cv2.VideoWriter(str(file), kind, 10.0, (90, 60))
     for number in range(8):
-        video.write(noise(number))
+        video.write(noise(60, 90, number))
     video.release()
-    assert (
-        label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'labels.json')
-        == 0
-    )
-    sequence = read_coco(tmp_path / 'labels.json')
-    assert [frame.name for frame in sequence.frames] == [
-        f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)
-    ]
-    assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'bare') == 0
+    label(file, '--rate', 5, '--out', tmp_path / 'labels.json')
+    expected = [f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)]
+    assert frame_names(read_coco(tmp_path / 'labels.json')) == expected
+    label(file, '--rate', 5, '--out', tmp_path / 'bare')
     assert (tmp_path / 'bare').is_file()
-    assert (tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg').is_file()
+    assert (tmp_path / 'bare.images/drive/drive_000000.jpg').is_file()
 
 
-def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):
+def test_frames_of_a_bag_go_into_the_stated_folder(label, tmp_path):
     bag = tmp_path / 'drive.mcap'
-    write_bag(open_source(str(write_images(tmp_path / 'camera'))), bag)
-    assert (
-        label(
-            *(
-                f'{detector} {bag} --out {tmp_path / "labels.json"} --images '
-                f'{tmp_path / "frames"} --image-type png'
-            ).split()
-        )
-        == 0
-    )
-    sequence = read_coco(tmp_path / 'labels.json')
-    assert sequence.frames[1].name == 'frames/drive/drive_000001.png'
-    np.testing.assert_array_equal(
-        sequence.frames[1].load_bgr(), cv2.imread(str(tmp_path / 'camera' / '1.png'))
-    )
+    frames = tmp_path / 'frames'
+    write_bag(opened(write_images(tmp_path / 'camera')), bag)
+    out = tmp_path / 'labels.json'
+    label(bag, '--out', out, '--images', frames, '--image-type', 'png')
+    frame = read_coco(out).frames[1]
+    assert frame.name == 'frames/drive/drive_000001.png'
+    np.testing.assert_array_equal(frame.load_bgr(), cv2.imread(str(tmp_path / 'camera/1.png')))
 
 
-def test_thresholds_are_chosen_on_annotated_images(detector, tmp_path, capsys):
+def test_thresholds_are_chosen_on_annotated_images(label, tmp_path):
     """The surest of what the detector said of 40 images is taken for the truth: all its boxes from there on hit."""
     images = write_images(tmp_path / 'known', 40)
-    assert label(detector, images, '--out', images / 'val.json', '--only', 'person') == 0
-    content = json.loads((images / 'val.json').read_text())
+    out = tmp_path / 'labels.json'
+    known = images / 'val.json'
+    label(images, '--out', known, '--only', 'person')
+    content = json.loads(known.read_text())
     rows = sorted(content['annotations'], key=lambda row: -row['score'])
     least = rows[39]['score']
     content['annotations'] = [row for row in rows if row['score'] >= least]
-    (images / 'val.json').write_text(json.dumps(content))
-    capsys.readouterr()
+    known.write_text(json.dumps(content))
     other = write_images(tmp_path / 'camera', 3)
-    assert (
-        label(
-            *(
-                f'{detector} {other} --data {images / "val.json"} --only person --out '
-                f'{tmp_path / "labels.json"}'
-            ).split()
-        )
-        == 0
-    )
-    told = capsys.readouterr().out
+    told = label(other, '--data', known, '--only', 'person', '--out', out).out
     row = re.search(
         r'person \S +0 \S +\d+ \S +\d+ \S +([\d.]+) \S +([\d.]+) \S +([\d.]+) \S +(\d+)', told
     )
@@ -143,35 +121,32 @@ def test_thresholds_are_chosen_on_annotated_images(detector, tmp_path, capsys):
     assert objects == len(content['annotations'])
 
 
-def test_an_interrupted_run_goes_on_and_writes_the_same(detector, tmp_path, capsys, monkeypatch):
+def test_an_interrupted_run_goes_on_and_writes_the_same(label, tmp_path, monkeypatch):
     from deadline_perception.tools import label as command
 
     folder = write_images(tmp_path / 'camera', 12)
-    assert label(detector, folder, '--out', tmp_path / 'whole' / 'labels.json') == 0
-    out = tmp_path / 'parts' / 'labels.json'
+    whole, out = (tmp_path / name / 'labels.json' for name in ('whole', 'parts'))
+    label(folder, '--out', whole)
 
     def told_in_its_sixth(stop) -> bool:
-        if (
-            stop.signal_number is None
-            and out.with_name('labels.json.partial').read_text().count('\n') > 5
-        ):
+        seen = out.with_name('labels.json.partial').read_text().count('\n')
+        if stop.signal_number is None and seen > 5:
             signal.raise_signal(signal.SIGTERM)
         return stop.signal_number is not None
 
     with monkeypatch.context() as patch:
         patch.setattr(command.StopRequest, '__call__', told_in_its_sixth)
-        assert label(detector, folder, '--out', out) == 128 + signal.SIGTERM
-    assert 'stopped at image 5 of 12; the same command goes on' in capsys.readouterr().out
+        told = label(folder, '--out', out, status=128 + signal.SIGTERM)
+    assert 'stopped at image 5 of 12; the same command goes on' in told.out
     assert not out.exists()
-    assert label(detector, folder, '--out', out, '--only', 'person') == 1
-    assert 'was begun with other images, models or classes' in capsys.readouterr().err
-    assert label(detector, folder, '--out', out) == 0
-    assert '12/12 images' in capsys.readouterr().err
-    assert out.read_text() == (tmp_path / 'whole' / 'labels.json').read_text()
+    told = label(folder, '--out', out, '--only', 'person', status=1)
+    assert 'was begun with other images, models or classes' in told.err
+    assert '12/12 images' in label(folder, '--out', out).err
+    assert out.read_text() == whole.read_text()
 
 
 @pytest.mark.parametrize(
-    ('words', 'said'),
+    'words, said',
     [
         (['--only', 'dragon'], 'no model knows dragon; expected some of vehicle, person. Bring'),
         (['--min-score', '0'], '--min-score is 0.0, expected 0.001 to 1'),
@@ -186,20 +161,20 @@ def test_arguments_that_make_no_sense_are_refused_in_one_line(
     monkeypatch.chdir(tmp_path)
     write_images(tmp_path / 'camera')
     annotated(tmp_path / 'data')
-    assert re.search(
-        said, refusal('label', 'camera', 'data/train.json', *words, '--model', detector)
-    )
+    words = ['camera', 'data/train.json', *words, '--model', detector]
+    assert re.search(said, refusal('label', *words))
     assert not (tmp_path / 'labels.json').exists()
 
 
-def test_sources_that_mark_all_that_the_models_find_are_refused(detector, tmp_path, refusal):
+def test_sources_that_mark_all_that_the_models_find_are_refused(label, tmp_path):
     source = annotated(tmp_path / 'data', ('person', 'vehicle'))
-    assert 'all that the models find is marked already: vehicle, person' in refusal(
-        'label', source, '--model', detector, '--out', tmp_path / 'labels.json'
-    )
+    out = tmp_path / 'labels.json'
+    told = label(source, '--out', out, status=1)
+    assert 'all that the models find is marked already: vehicle, person' in told.err
 
 
-def test_a_coco_file_without_classes_is_labelled_as_images_are(detector, tmp_path):
+def test_a_coco_file_without_classes_is_labelled_as_images_are(label, tmp_path):
     source = annotated(tmp_path / 'data', ())
-    assert label(detector, source, '--out', tmp_path / 'labels.json') == 0
-    assert set(read_coco(tmp_path / 'labels.json').class_names) == {'vehicle', 'person'}
+    out = tmp_path / 'labels.json'
+    label(source, '--out', out)
+    assert set(read_coco(out).class_names) == {'vehicle', 'person'}

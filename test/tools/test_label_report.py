@@ -27,17 +27,10 @@ def test_progress_names_the_first_unreadable_images_and_counts_all(capsys):
 def test_the_report_says_what_is_labelled_how_sure_that_is_and_what_is_not(capsys):
     names = ('vehicle', 'person', 'sign', 'dragon')
     counts = LabelCounts(images=9, empty=2, unreadable={'3.png': 'cannot be decoded'})
-    (
-        counts.kept['vehicle'],
-        counts.added['person'],
-        counts.unsure['person'],
-        counts.dropped['dragon'],
-    ) = 7, 5, 3, 4
-    thresholds = {
-        0: ScoreThreshold(0.31, 40, 0.75, 0.5),
-        1: ScoreThreshold(0.5),
-        2: ScoreThreshold(None, 50, 0.2, 0.1),
-    }
+    counts.kept['vehicle'], counts.added['person'] = 7, 5
+    counts.unsure['person'], counts.dropped['dragon'] = 3, 4
+    given = (0.31, 40, 0.75, 0.5), (0.5,), (None, 50, 0.2, 0.1)
+    thresholds = {label: ScoreThreshold(*values) for label, values in enumerate(given)}
     teachers = [Teacher(name, None, np.array([0])) for name in ('one', 'other')]
     weights = np.array([[3.0, 1.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
     args = argparse.Namespace(
@@ -45,11 +38,8 @@ def test_the_report_says_what_is_labelled_how_sure_that_is_and_what_is_not(capsy
     )
     report(args, names, teachers, Judgement(weights, thresholds), counts, [job(0)])
     told = capsys.readouterr().out
-    rows = [
-        [cell.strip() for cell in line.split('│')[1:-1]]
-        for line in told.splitlines()
-        if line.startswith('│')
-    ]
+    table = [line.split('│')[1:-1] for line in told.splitlines() if line.startswith('│')]
+    rows = [[cell.strip() for cell in line] for line in table]
     assert rows == [
         ['vehicle', '7', '0', '0', '0.31', '0.75', '0.50', '40', '0.75 0.25'],
         ['person', '0', '5', '3', '0.50', '-', '-', '-', '1.00 0.00'],

@@ -2,16 +2,14 @@ import numpy as np
 import pytest
 from exported_files import exported
 from made_up_models import CLASSES, SIZE, small_yolo
+from plain_images import noise
 
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.tools.model_variants import at_open_sizes, quantised, size_at
 
 pytest.importorskip('openvino')
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
-IMAGES = [
-    np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8)
-    for number in range(4)
-]
+IMAGES = [noise(60, 90, number) for number in range(4)]
 
 
 def test_sizes_are_multiples_of_the_stride_in_the_proportions_of_the_camera():
@@ -39,7 +37,7 @@ def test_a_detector_in_8_bit_finds_much_the_same(tmp_path):
     pytest.importorskip('nncf')
     spec = ModelSpec('yolo', 'onnx', small_yolo(tmp_path), CLASSES, resize='letterbox')
     smaller = quantised(spec, IMAGES, tmp_path / 'set_8bit')
-    assert (smaller.name, smaller.file) == ('yolo_8bit', tmp_path / 'set_8bit' / 'yolo.xml')
+    assert (smaller.name, smaller.file) == ('yolo_8bit', tmp_path / 'set_8bit/yolo.xml')
     network, plain = load_model(smaller), load_model(spec)
     assert (network.engine.forms, plain.engine.forms) == ({'layers': '8 bit'}, {'layers': 'float'})
     assert network.engine.identity == plain.engine.identity

@@ -2,13 +2,14 @@ import shutil
 from functools import partial
 
 import cv2
-import numpy as np
 import pytest
 import torch
+from made_up_labels import known
 from measurable_network import run_command
+from plain_images import grey
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.model_conventions import TrialImages
 from deadline_perception.tools.profile import spread_images, sufficiency
@@ -16,29 +17,23 @@ from deadline_perception.tools.profile import spread_images, sufficiency
 
 @pytest.mark.parametrize('count', [39, 79, 400])
 def test_images_are_spread_to_the_end_of_a_source(count):
-    known = GroundTruth(np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0, bool))
     frames = tuple(
-        Frame(str(at), at, partial(np.full, (2, 2, 3), at % 256, np.uint8), ground_truth=known)
+        Frame(str(at), at, partial(grey, 2, 2, at % 256), ground_truth=known())
         for at in range(count)
     )
-    chosen = [
-        spread_images(frames, 20),
-        TrialImages.of(Sequence('numbered', (), frames)).images_bgr,
-    ]
-    for images in chosen:
+    tried = TrialImages.of(Sequence('numbered', (), frames)).images_bgr
+    for images in (spread_images(frames, 20), tried):
         assert 10 <= len(images) <= 20
         assert count - count // 10 - 1 <= int(images[-1][0, 0, 0]) + count // 256 * 256
 
 
 @pytest.mark.slow
 def test_measures_as_the_node_runs_and_writes_where_it_looks(measurable_weights, tmp_path):
-    run = run_command(
-        *(f'profile --weights {measurable_weights} --quick --minutes 0.03 --engine eager').split(),
-        environment={'XDG_CACHE_HOME': str(tmp_path)},
-        restarts=True,
-    )
+    words = f'profile --weights {measurable_weights} --quick --minutes 0.03 --engine eager'
+    environment = {'XDG_CACHE_HOME': str(tmp_path)}
+    run = run_command(*words.split(), environment=environment, restarts=True)
     assert run.returncode == 0, run.stderr
-    (file,) = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t2.json')
+    (file,) = (tmp_path / 'deadline_perception/profiles').glob('measurable-*-t2.json')
     assert f'wrote {file}' in run.stdout.replace('\n', '')
     profile = LatencyProfile.load(file)
     expected = (2, 'retaining', (64, 96))
@@ -60,16 +55,12 @@ def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_pa
         blob.unlink()
     (tmp_path / 'images').mkdir()
     for number, image in enumerate(prepared.images):
-        cv2.imwrite(str(tmp_path / 'images' / f'{number:02}.png'), image)
+        cv2.imwrite(str(tmp_path / f'images/{number:02}.png'), image)
     shutil.copy(prepared.weights, tmp_path)
     shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
-    command = [
-        'profile',
-        '--weights',
-        tmp_path / 'small.safetensors',
-        '--source',
-        tmp_path / 'images',
-    ]
+    weights = tmp_path / 'small.safetensors'
+    images = tmp_path / 'images'
+    command = ['profile', '--weights', weights, '--source', images]
     environment = {'XDG_CACHE_HOME': str(prepared.cache)}
     run = run_command(*command, '--quick', '--minutes', '0.03', environment=environment)
     assert run.returncode == 0, run.stderr
@@ -81,7 +72,7 @@ def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ('device', 'said'),
+    'device, said',
     [
         ('cpu', 'deadline-perception profile: weights file none.safetensors does not exist'),
         pytest.param(
@@ -92,15 +83,14 @@ def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_pa
     ],
 )
 def test_missing_weights_and_devices_are_told_in_one_line(device, said, refusal, monkeypatch):
-    for name, value in process_environment(
-        DEFAULT_THREADS
-    ).items():  # with which it need not start itself anew
+    # with which it need not start itself anew
+    for name, value in process_environment(DEFAULT_THREADS).items():
         monkeypatch.setenv(name, value)
     assert said in refusal('profile', '--weights', 'none.safetensors', '--device', device)
 
 
 @pytest.mark.parametrize(
-    ('arguments', 'message'),
+    'arguments, message',
     [
         (('--threads', '0'), 'threads is 0'),
         (('--threads', '100000'), '100000, expected 1 to 1024'),

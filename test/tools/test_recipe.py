@@ -11,15 +11,12 @@ from deadline_perception.tools.recipe import recipe_text
 
 
 @pytest.mark.parametrize(
-    ('stored', 'expected'), [(None, None), ('{"step": 7}', {'step': 7}), ('by hand', 'by hand')]
+    'stored, expected', [(None, None), ('{"step": 7}', {'step': 7}), ('by hand', 'by hand')]
 )
 def test_the_recipe_of_the_start_is_kept_as_it_is_and_folders_are_not(tmp_path, stored, expected):
     start = tmp_path / 'start.safetensors'
-    save_detector(
-        build_detector('compact', ('vehicle',)),
-        start,
-        **({} if stored is None else {'recipe': stored}),
-    )
+    recipe = {} if stored is None else {'recipe': stored}
+    save_detector(build_detector('compact', ('vehicle',)), start, **recipe)
     args = argparse.Namespace(start=start, data=['a/b/train.json', 'drive'], seed=3, run=print)
     recipe = json.loads(recipe_text(args, 'abc', 2))
     assert recipe.pop('start', None) == expected
@@ -32,7 +29,5 @@ def test_the_recipe_of_the_start_is_kept_as_it_is_and_folders_are_not(tmp_path, 
 
 def test_a_public_detector_has_no_recipe():
     """Training from one ended with an error in the place of weights."""
-    text = recipe_text(
-        argparse.Namespace(start=Path('person-vehicle-bike-detection-2003.xml')), 'abc', 2
-    )
-    assert 'start' not in json.loads(text)
+    args = argparse.Namespace(start=Path('person-vehicle-bike-detection-2003.xml'))
+    assert 'start' not in json.loads(recipe_text(args, 'abc', 2))

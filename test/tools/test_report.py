@@ -4,9 +4,9 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from measurable_network import run_command
+from plain_images import grey
 from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.core.records import Frame, Sequence
@@ -29,8 +29,7 @@ def drive(tmp_path_factory):
 @pytest.mark.slow
 def test_reports_a_recording_of_a_namespaced_robot_with_its_images(drive, tmp_path):
     frames = tuple(
-        Frame(str(index), index * SECOND_NS // 10, lambda: np.full((96, 160, 3), 80, np.uint8))
-        for index in range(30)
+        Frame(str(index), index * SECOND_NS // 10, lambda: grey(96, 160, 80)) for index in range(30)
     )
     write_bag(Sequence('plain', NAMES, frames), tmp_path / 'input.mcap')
     done = run_command(
@@ -38,8 +37,8 @@ def test_reports_a_recording_of_a_namespaced_robot_with_its_images(drive, tmp_pa
     )
     assert (done.returncode, done.stderr) == (0, '')
     assert 'images sent' in done.stdout and 'Report:' in done.stdout
-    assert json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_sent'] == 30
-    assert (tmp_path / 'out' / 'report.html').read_text().count('img src="data:image/jpeg') == 8
+    assert json.loads((tmp_path / 'out/summary.json').read_text())['frames_sent'] == 30
+    assert (tmp_path / 'out/report.html').read_text().count('img src="data:image/jpeg') == 8
 
 
 def test_says_in_one_line_what_is_wrong_with_the_recording_and_its_folder(tmp_path, refusal):
@@ -56,27 +55,22 @@ def test_says_in_one_line_what_is_wrong_with_the_recording_and_its_folder(tmp_pa
 
 def test_a_recording_that_was_cut_off_is_reported_up_to_there(tmp_path, capsys):
     write_drive(tmp_path / 'run', frames=300)
-    file = tmp_path / 'run' / 'run.mcap'
+    file = tmp_path / 'run/run.mcap'
     with file.open('r+b') as stream:
         stream.truncate(file.stat().st_size * 95 // 100)  # within the second of two chunks
     assert main(['report', str(file), '--out', str(tmp_path / 'out')]) == 0
     said = capsys.readouterr()
-    sentence = re.search(
-        'run.mcap was cut off or damaged; the [0-9]+ messages of its first [0-9.]+ s are read',
-        said.out.replace('\n', ' '),
-    )
+    words = 'run.mcap was cut off or damaged; the [0-9]+ messages of its first [0-9.]+ s are read'
+    sentence = re.search(words, said.out.replace('\n', ' '))
     assert said.err == ''
-    assert sentence and sentence[0] in (tmp_path / 'out' / 'report.html').read_text()
-    assert (
-        100 < json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_delivered'] < 300
-    )
+    assert sentence and sentence[0] in (tmp_path / 'out/report.html').read_text()
+    assert 100 < json.loads((tmp_path / 'out/summary.json').read_text())['frames_delivered'] < 300
 
 
-def test_two_recordings_are_shown_beside_each_other(drive, tmp_path, capsys):
+def test_two_recordings_are_shown_beside_each_other(drive, tmp_path, says):
     write_drive(tmp_path / 'other', frames=20)
     out = tmp_path / 'out'
-    assert main(['report', str(drive), str(tmp_path / 'other'), '--out', str(out)]) == 0
-    said = capsys.readouterr().out
+    said = says('report', drive, tmp_path / 'other', '--out', out)
     assert re.search('images sent +│ +30 │ +20 │ +-10 ', said)
     assert f'A: {drive}\nB: {tmp_path / "other"}\nReport: {out / "report.html"}' in said
     assert list(json.loads((out / 'summary.json').read_text())) == ['A', 'B']
@@ -117,7 +111,7 @@ def test_boxes_that_only_other_names_would_score_are_told_with_the_option(tmp_pa
     shown = capsys.readouterr().out
     option = re.search('--classes [a-z0-9_]+', shown)[0]
     assert 'without 3 known boxes of classes that the network has not (3 of car)' in shown
-    page = (tmp_path / 'out' / 'report.html').read_text()
+    page = (tmp_path / 'out/report.html').read_text()
     assert 'Without 3 known boxes of classes that the network has not.' in page
     assert f'3 of car; <code>{option}</code> brings names together' in page
     assert read_map(option.split()[1])['car'] == 'vehicle'

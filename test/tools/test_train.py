@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 import cv2
-import numpy as np
 import pytest
 import torch
 from annotated_images import write_coco
 from made_up_detector import TINY
+from plain_images import grey
 from python_run import run_python
 from safetensors import safe_open
 from safetensors.torch import load_file
@@ -32,24 +32,18 @@ from deadline_perception.tools.command_line import main
 @pytest.fixture()
 def annotations(tmp_path):
     names = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
-    images = {f'{i}.png': np.full((380, 640, 3), 40 * i, np.uint8) for i in range(3)}
+    images = {f'{i}.png': grey(380, 640, 40 * i) for i in range(3)}
     for i, image in enumerate(images.values()):
         cv2.rectangle(image, (100 + 50 * i, 120), (220 + 50 * i, 200), (250, 250, 250), -1)
-    return write_coco(
-        tmp_path / 'train.json',
-        images,
-        [(i, 0, (100 + 50 * i, 120, 120, 80)) for i in range(3)],
-        names,
-    )
+    boxes = [(i, 0, (100 + 50 * i, 120, 120, 80)) for i in range(3)]
+    return write_coco(tmp_path / 'train.json', images, boxes, names)
 
 
 @pytest.fixture()
 def tiny(tmp_path):
     """File of a configuration that trains quickly."""
-    save_configuration(
-        replace(TINY, skip_groups=COMPACT.skip_groups, heads=TINY.heads[:2]),
-        tmp_path / 'tiny.json',
-    )
+    shape = replace(TINY, skip_groups=COMPACT.skip_groups, heads=TINY.heads[:2])
+    save_configuration(shape, tmp_path / 'tiny.json')
     return str(tmp_path / 'tiny.json')
 
 
@@ -101,7 +95,7 @@ def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
 
 
 @pytest.mark.slow
-def test_run_that_is_told_to_stop_saves_and_goes_on(words, tmp_path, capsys, monkeypatch):
+def test_run_that_is_told_to_stop_saves_and_goes_on(words, tmp_path, capsys, says, monkeypatch):
     """The signal comes after the question of its own step: it ends the run after the second of three."""
     run = words(3, '--strategy', 'alone:s111-w0.50-p20-h0')
     numbers, train_step = iter([signal.SIGTERM]), train.Trainer._train_step
@@ -117,8 +111,7 @@ def test_run_that_is_told_to_stop_saves_and_goes_on(words, tmp_path, capsys, mon
     said = capsys.readouterr().out
     assert 'stopped at step 2 of 3; the same command goes on from' in said and 'wrote' in said
     assert load_detector(tmp_path / 'weights.safetensors').config_name == 'tiny'
-    assert main(run) == 0
-    said = capsys.readouterr().out
+    said = says(*run)
     assert 'goes on from step 2' in said and 'stopped' not in said
     assert steps_of(tmp_path) == [1, 2, 3]
 
@@ -141,7 +134,7 @@ def test_impossible_arguments_are_one_line_before_drives_are_rendered(
     annotations, tiny, tmp_path, refusal, monkeypatch, options, message
 ):
     monkeypatch.chdir(tmp_path)
-    write_coco(tmp_path / 'bare.json', {'bare.png': np.zeros((48, 64, 3), np.uint8)}, [], [])
+    write_coco(tmp_path / 'bare.json', {'bare.png': grey(48, 64)}, [], [])
     monkeypatch.setattr(train, 'render_drives', lambda *rest: pytest.fail('rendered'))
     assert message in refusal('train', '--config', tiny, '--data', annotations, *options)
 
@@ -165,12 +158,8 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
     )
     (tmp_path / 'train_exactly.py').write_text(script)
     launch = '-m torch.distributed.run --standalone --nproc-per-node=2'.split()
-    two = run_python(
-        *launch,
-        tmp_path / 'train_exactly.py',
-        *run('two'),
-        env={**os.environ, 'OMP_NUM_THREADS': '1'},
-    )
+    environment = {**os.environ, 'OMP_NUM_THREADS': '1'}
+    two = run_python(*launch, tmp_path / 'train_exactly.py', *run('two'), env=environment)
     assert two.returncode == 0, two.stderr
     assert two.stdout.count('wrote') == two.stdout.count('3 images') == 1
     monkeypatch.setattr(train, 'TrainingPlan', partial(train.TrainingPlan, bfloat16=False))
@@ -182,60 +171,46 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
         assert theirs == pytest.approx(mine, rel=1e-3, abs=2e-5)
     weights, others = (load_file(tmp_path / name / 'state.safetensors') for name in ('one', 'two'))
     # Adam's steps are as long where a gradient is rounding error: 6e-4, 4.5e-4 and 1.6e-4 here, in either direction.
-    off = torch.cat(
-        [
-            (others[name] - weights[name]).abs().flatten()
-            for name in weights
-            if name.startswith(('weights.', 'average.'))
-        ]
-    )
+    trained = [name for name in weights if name.startswith(('weights.', 'average.'))]
+    off = torch.cat([(others[name] - weights[name]).abs().flatten() for name in trained])
     assert float((off > 1e-5).float().mean()) < 0.03 and float(off.max()) < 2.5e-3
     statistics = [name for name in weights if name.endswith(('.mean', '.deviation'))]
     assert statistics and all(torch.equal(weights[name], others[name]) for name in statistics)
 
 
 @pytest.mark.slow
-def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, capsys):
+def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, says):
     """Group norms, more blocks and other classes: what both have is taken, statistics are measured once."""
-    older = replace(
-        find_configuration(tiny),
-        name='older',
-        norm='group',
-        scales=(1.0,),
-        skip_groups=((1,), (2,), (1, 2), ()),
-    )
+    changes = {'norm': 'group', 'scales': (1.0,), 'skip_groups': ((1,), (2,), (1, 2), ())}
+    older = replace(find_configuration(tiny), name='older', **changes)
     save_detector(build_detector(older, ('cat', 'bike')), tmp_path / 'start.safetensors')
     run = words(2, '--start', tmp_path / 'start.safetensors')
-    assert main([*run, '--minutes', '1e-9']) == 0
-    said = ' '.join(capsys.readouterr().out.split())
+    said = ' '.join(says(*run, '--minutes 1e-9').split())
     assert 'class vehicle' in said or ', ...' in said
     assert 'train does not name cat: they take no part' in said
     assert 'measured on 48 images, scales and shifts set after those of the group norms' in said
-    assert main(run) == 0
-    assert 'measured' not in capsys.readouterr().out
+    assert 'measured' not in says(*run)
     assert load_detector(tmp_path / 'weights.safetensors').class_names[:2] == ('cat', 'bike')
 
 
 @pytest.mark.slow
-def test_classes_are_those_of_data_and_start(words, annotations, tmp_path, capsys, monkeypatch):
+def test_classes_are_those_of_data_and_start(words, annotations, tmp_path, says, monkeypatch):
     monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
     classes = tmp_path / 'classes.yaml'
     classes.write_text('vehicle: car\nmotorbike: bike\n')
     first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
-    run = words(f'1 --data {annotations} drive:seconds=1,rate_hz=2 --classes {classes}')
-    assert main([*run, '--out', str(first)]) == 0
+    data = f'--data {annotations} drive:seconds=1,rate_hz=2'
+    said = says(*words(1), data, '--classes', classes, '--out', first)
     names = load_detector(first).class_names
     assert names == ('car', 'bike', 'traffic_light', 'traffic_sign', 'person')
-    assert 'does not name person: they take no part in the classes' in capsys.readouterr().out
-    run = words(
-        f'1 --classes {classes} --drives 1 --start {first} --state {tmp_path}/b.safetensors'
-    )
-    assert main([*run, '--out', str(second)]) == 0
+    assert 'does not name person: they take no part in the classes' in said
+    start = f'--drives 1 --start {first} --state {tmp_path}/b.safetensors'
+    says(*words(1), start, '--classes', classes, '--out', second)
     assert load_detector(second).class_names == names
 
 
 @pytest.mark.slow
-def test_data_that_vanish_end_the_run_with_a_state(words, tmp_path, capsys, monkeypatch):
+def test_data_that_vanish_end_the_run_with_a_state(words, tmp_path, capsys, says, monkeypatch):
     state, away = tmp_path / 'state.safetensors', tmp_path / 'away'
     monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
     step = train.Trainer._train_step
@@ -251,49 +226,47 @@ def test_data_that_vanish_end_the_run_with_a_state(words, tmp_path, capsys, monk
     with pytest.warns(UserWarning, match='is left out, 1 so far'):
         assert main(words(12)) == 1
     told = capsys.readouterr().err
-    assert 'images of' in told
-    assert 'cannot be read, expected a JPEG, PNG, BMP or WebP image: No such' in told
-    assert 'The same command goes on once they are back' in told
+    for said in (
+        'images of',
+        'cannot be read, expected a JPEG, PNG, BMP or WebP image: No such',
+        'The same command goes on once they are back',
+    ):
+        assert said in told
     assert not (tmp_path / 'weights.safetensors').exists()
     with safe_open(state, framework='pt') as stored:
         assert int(stored.metadata()['step']) >= 2
     for file in away.iterdir():
         file.rename(tmp_path / file.name)
-    assert main(words(12)) == 0
-    assert 'goes on from step' in capsys.readouterr().out
+    assert 'goes on from step' in says(*words(12))
 
 
 @pytest.mark.slow
-def test_a_corrupt_image_is_left_out_and_counted(words, tmp_path, capsys, monkeypatch):
+def test_a_corrupt_image_is_left_out_and_counted(words, tmp_path, says, monkeypatch):
     monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
     step = train.Trainer._train_step
 
     def step_and_spoil(trainer, *given):
         (tmp_path / 'spoilt').write_bytes(b'no image')
-        (tmp_path / 'spoilt').replace(
-            tmp_path / '1.png'
-        )  # as a whole: another thread reads it meanwhile
+        # as a whole: another thread reads it meanwhile
+        (tmp_path / 'spoilt').replace(tmp_path / '1.png')
         return step(trainer, *given)
 
     monkeypatch.setattr(train.Trainer, '_train_step', step_and_spoil)
     with pytest.warns(UserWarning, match='image 1.png is left out, 1 so far: .* cannot be decoded'):
-        assert main(words(12)) == 0
-    assert 'left out: 1 of 3 images, which cannot be read' in capsys.readouterr().out
+        assert 'left out: 1 of 3 images, which cannot be read' in says(*words(12))
 
 
 @pytest.mark.slow
-def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path, capsys):
-    shape = replace(
-        STREET, name='dense', input_size=(128, 192), scales=(1.0, 0.67), proposals=(5, 20)
-    )
+def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path, says, refusal):
+    changes = {'input_size': (128, 192), 'scales': (1.0, 0.67), 'proposals': (5, 20)}
+    shape = replace(STREET, name='dense', **changes)
     save_configuration(shape, tmp_path / 'dense.json')
     save_detector(build_detector(shape, ('vehicle', 'bike')), tmp_path / 'start.safetensors')
     run = words(2, '--alone-share', 0, '--config', tmp_path / 'dense.json')
-    assert main(run) == 1
-    assert 'whose norms are fixed; expected --start' in capsys.readouterr().err
-    assert main(words(2, '--start', tmp_path / 'public.xml')) == 1
-    assert 'expected a dense one, such as street' in capsys.readouterr().err
-    assert main([*run, '--start', str(tmp_path / 'start.safetensors')]) == 0
+    assert 'whose norms are fixed; expected --start' in refusal(*run)
+    public = words(2, '--start', tmp_path / 'public.xml')
+    assert 'expected a dense one, such as street' in refusal(*public)
+    says(*run, '--start', tmp_path / 'start.safetensors')
     trained, start = (
         load_detector(tmp_path / f'{name}.safetensors') for name in ('weights', 'start')
     )
@@ -302,21 +275,16 @@ def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path
 
 
 def test_norms_of_a_public_start_leave_out_an_image_that_cannot_be_read(tmp_path, monkeypatch):
-    images = [np.full((4, 4, 3), number, np.uint8) for number in range(16)]
-    frames = [
-        Frame(str(number), number, lambda image=image: image) for number, image in enumerate(images)
-    ]
+    frames = [Frame(str(number), number, partial(grey, 4, 4, number)) for number in range(16)]
     frames[3] = Frame('3', 3, partial(load_image, tmp_path / 'gone.png'))
     seen = []
-    monkeypatch.setattr(
-        train, 'start_from_public', lambda network, file, given: seen.extend(given) or []
-    )
+    start = lambda network, file, given: seen.extend(given) or []  # noqa: E731
+    monkeypatch.setattr(train, 'start_from_public', start)
     (tmp_path / 'public.bin').touch()
     network = build_detector('street', ('vehicle',))
+    drive = Sequence('drive', (), tuple(frames))
     with pytest.warns(UserWarning, match='image 3 is left out'):
-        train._from_public(
-            tmp_path / 'public.xml', network, [Sequence('drive', (), tuple(frames))], leads=False
-        )
+        train._from_public(tmp_path / 'public.xml', network, [drive], leads=False)
     assert [int(image[0, 0, 0]) for image in seen] == [*range(3), *range(4, 16)]
 
 
@@ -327,15 +295,12 @@ def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(words, 
     assert 'expected one of them' in refusal(*run, '--start', tmp_path / 'x')
 
 
-def test_ends_with_the_worth_on_images_kept_apart(words, annotations, tmp_path, capsys):
-    assert main(words(1)) == 0
-    said = capsys.readouterr().out
+def test_ends_with_the_worth_on_images_kept_apart(words, annotations, tmp_path, says):
+    said = says(*words(1))
     assert '1 of 1 steps done; no images were kept apart' in said and '--val' in said
     start = tmp_path / 'start.safetensors'
     (tmp_path / 'weights.safetensors').rename(start)
     (tmp_path / 'state.safetensors').unlink()
-    assert main(words(1, '--val', annotations, '--start', start)) == 0
-    said = capsys.readouterr().out
-    assert re.search(
-        r'start \d+\.\d -> now \d+\.\d AP on \d+ images kept apart, 1 of 1 steps', said
-    )
+    said = says(*words(1, '--val', annotations, '--start', start))
+    expected = r'start \d+\.\d -> now \d+\.\d AP on \d+ images kept apart, 1 of 1 steps'
+    assert re.search(expected, said)

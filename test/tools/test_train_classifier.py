@@ -8,6 +8,7 @@ import pytest
 import torch
 from annotated_images import write_coco
 from measurable_network import run_command
+from plain_images import noise
 
 from deadline_perception.extras.several_networks.classifier.checkpoint import load_classifier
 from deadline_perception.networks.weights_file import read_recipe
@@ -30,12 +31,7 @@ def few_views():
 def annotations(tmp_path_factory):
     folder = tmp_path_factory.mktemp('data')
     names = ('vehicle', 'traffic_light', 'traffic_sign')
-    images = {
-        f'{number}.png': np.random.default_rng(number).integers(
-            0, 256, (120, 200, 3), dtype=np.uint8
-        )
-        for number in range(2)
-    }
+    images = {f'{number}.png': noise(120, 200, number) for number in range(2)}
     boxes = [(number, at, (20 + 50 * at, 20, 40, 70)) for number in range(2) for at in range(3)]
     return write_coco(folder / 'train.json', images, boxes, names)
 
@@ -75,9 +71,8 @@ def test_weights_at_the_start_are_part_of_recipe_and_result(weights, annotations
         f'--out {tmp_path}/next.safetensors'
     ).split()
     assert main(words) == 0
-    assert json.loads(read_recipe(tmp_path / 'next.safetensors'))['start'] == json.loads(
-        read_recipe(weights)
-    )
+    recipes = [json.loads(read_recipe(file)) for file in (tmp_path / 'next.safetensors', weights)]
+    assert recipes[0]['start'] == recipes[1]
     before, after = load_classifier(weights), load_classifier(tmp_path / 'next.safetensors')
     torch.testing.assert_close(after.head.weight, before.head.weight, atol=1e-3, rtol=1e-3)
 
@@ -92,29 +87,24 @@ def test_the_task_loads_with_profile_and_evaluation(weights, annotations, tmp_pa
     assert np.shape(table['accuracy']) == (10, len(table['sizes_px']))
     assert table['weights_hash'] == load_classifier(weights).weights_hash
     assert f'wrote {quality}' in capsys.readouterr().out.replace('\n', '')
-    run = run_command(
-        *(
-            f'profile --weights {weights} --engine eager --all-paths --quick --minutes 0.02 '
-            f'--source {annotations} --out {tmp_path / "profile.json"}'
-        ).split()
+    file = tmp_path / 'profile.json'
+    words = (
+        f'profile --weights {weights} --engine eager --all-paths --quick --minutes 0.02 '
+        f'--source {annotations} --out {file}'
     )
+    run = run_command(*words.split())
     assert run.returncode == 0, run.stderr
-    profile = LatencyProfile.load(tmp_path / 'profile.json')
-    assert profile.image_size == (64, 64)
-    assert len(profile.paths) == 10
+    profile = LatencyProfile.load(file)
+    assert profile.image_size == (64, 64) and len(profile.paths) == 10
     assert 'conv4@l10' in profile.segments
-    loaded = load_task(
-        NetworkOptions(str(weights), profile=str(tmp_path / 'profile.json'), engine='eager'),
-        tmp_path,
-    )
-    best = loaded.task.policy.plan(1e6, 1.0)
-    assert best.quality == pytest.approx(
-        max(row['accuracy'] for row in table['paths'].values()), abs=1e-6
-    )
+    options = NetworkOptions(str(weights), profile=str(file), engine='eager')
+    best = load_task(options, tmp_path).task.policy.plan(1e6, 1.0)
+    accuracy = max(row['accuracy'] for row in table['paths'].values())
+    assert best.quality == pytest.approx(accuracy, abs=1e-6)
 
 
 @pytest.mark.parametrize(
-    ('words', 'match'),
+    'words, match',
     [
         (['--seed', '1000'], '--seed is 1000, expected 0 to 999'),
         (['--start', 'a.safetensors', '--out', 'a.safetensors'], 'as another file of this command'),

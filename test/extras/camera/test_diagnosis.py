@@ -15,11 +15,10 @@ NOW_S = 1_700_000_000.0
 
 
 def seen(stamps_s, delays_s, reliable=True, numbers=None, size_bytes=1000):
+    numbers = range(len(stamps_s)) if numbers is None else numbers
     arrivals = [
         Arrival(NOW_S + stamp_s + delay_s, NOW_S + stamp_s, number, size_bytes)
-        for stamp_s, delay_s, number in zip(
-            stamps_s, delays_s, range(len(stamps_s)) if numbers is None else numbers
-        )
+        for stamp_s, delay_s, number in zip(stamps_s, delays_s, numbers)
     ]
     return SeenTopic('/image', 3.0, [Endpoint('/driver', IMAGE, reliable)], [], arrivals)
 
@@ -38,9 +37,7 @@ def test_stamps_that_stray_with_the_images_are_those_of_a_busy_machine():
     assert names(seen(even + stray, delays - stray + 0.02)) == ['jittering stamps']
 
 
-@pytest.mark.parametrize(
-    ('size_bytes', 'name'), [(900_000, 'shared memory'), (1000, 'lost images')]
-)
+@pytest.mark.parametrize('size_bytes, name', [(900_000, 'shared memory'), (1000, 'lost images')])
 def test_lost_images_are_laid_to_shared_memory_where_they_are_large(size_bytes, name):
     kept = np.arange(0, 60, 3)
     lossy = seen(kept * 0.05, np.full(20, 0.002), False, kept, size_bytes)

@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -60,16 +61,8 @@ def test_exactly_the_units_that_are_asked_for_work():
 def test_a_unit_asks_for_its_share_of_a_core_and_a_busy_program_for_all():
     def asked(load: ContentionLoad) -> list[int]:
         """System calls that gave the core away, of each."""
-        return [
-            int(
-                next(
-                    line.split()[1]
-                    for line in Path(f'/proc/{pid}/status').read_text().splitlines()
-                    if line.startswith('voluntary')
-                )
-            )
-            for pid in load.pids
-        ]
+        texts = [Path(f'/proc/{pid}/status').read_text() for pid in load.pids]
+        return [int(re.search(r'^voluntary\w*:\s*(\d+)', text, re.M)[1]) for text in texts]
 
     with ContentionLoad({'core': 1}) as unit, busy_programs(1) as busy:
         unit.set({'core': 1})
@@ -131,7 +124,7 @@ def test_a_kind_that_this_machine_lacks_is_named():
 
 
 @pytest.mark.parametrize(
-    ('units', 'message'),
+    'units, message',
     [
         ({'disk': 1}, "kind of contention units is 'disk', expected one of core, memory, gpu"),
         ({'core': -1}, 'number of core units is -1'),
@@ -163,12 +156,12 @@ def test_units_in_words():
 def test_programs_run_beside_the_block_and_no_longer(load_benchmark, tmp_path):
     code = 'import sys, time\nopen(sys.argv[1], "w").write("up")\ntime.sleep(120)'
     files = [tmp_path / name for name in ('one', 'two')]
-    with load_benchmark('beside_programs').beside_programs(
-        code, [[str(file)] for file in files]
-    ) as programs:
-        wait(
-            lambda: all(file.is_file() and file.read_text() == 'up' for file in files),
-            'both programs',
-        )
+    beside_programs = load_benchmark('beside_programs').beside_programs
+
+    def are_up():
+        return all(file.is_file() and file.read_text() == 'up' for file in files)
+
+    with beside_programs(code, [[str(file)] for file in files]) as programs:
+        wait(are_up, 'both programs')
         assert not any(map(has_ended, programs))
     assert all(is_gone(program.pid) for program in programs)

@@ -17,13 +17,10 @@ from deadline_perception.timing.contention.sensors import CpuTimes
 
 
 def test_what_this_process_does_is_not_work_of_others():
-    before, after = CpuTimes(busy=1000, total=4000), CpuTimes(busy=1090, total=4200)
-    assert cores_of_others(
-        before, after, own_s=0.3, passed_s=0.5, ticks_per_s=100.0
-    ) == pytest.approx(1.2)
-    assert (
-        cores_of_others(before, after, own_s=0.95, passed_s=0.5, ticks_per_s=100.0) == 0.0
-    )  # ticks are coarse
+    times = CpuTimes(busy=1000, total=4000), CpuTimes(busy=1090, total=4200)
+    for own_s, cores in ((0.3, 1.2), (0.95, 0.0)):  # ticks are coarse
+        found = cores_of_others(*times, own_s=own_s, passed_s=0.5, ticks_per_s=100.0)
+        assert found == pytest.approx(cores)
 
 
 def test_a_program_beside_is_seen_at_once():

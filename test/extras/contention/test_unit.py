@@ -38,10 +38,7 @@ def test_a_unit_on_a_gpu_slows_work_on_it_and_is_gone_afterwards():
     def typical_ms():
         taken = []
         for _ in range(30):
-            begun, ended = (
-                torch.cuda.Event(enable_timing=True),
-                torch.cuda.Event(enable_timing=True),
-            )
+            begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begun.record()
             values @ values
             ended.record()

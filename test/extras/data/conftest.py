@@ -29,7 +29,7 @@ def write_json(file: Path, content: object) -> Path:
 def coco_folder(tmp_path: Path) -> Path:
     """Two images, three boxes, categories as in the driving data."""
     for number in (1, 2):
-        write_image(tmp_path / 'images' / f'Town01_{number:06d}.png', shade=50 * number)
+        write_image(tmp_path / f'images/Town01_{number:06d}.png', shade=50 * number)
     boxes = ((8, 1, [4, 5, 20, 10], 0), (8, 4, [40, 2, 3, 6], 1), (3, 5, [10, 10, 12, 12], 0))
     marked = [
         dict(zip(('id', 'image_id', 'category_id', 'bbox', 'iscrowd'), (number, *box)))

@@ -55,7 +55,7 @@ def test_whatever_remains_lies_inside(boxes):
 
 
 @pytest.mark.parametrize(
-    ('folder', 'read', 'files'),
+    'folder, read, files',
     [
         ('coco_folder', lambda root: read_coco(root / 'val.json'), ('val.json',)),
         (

@@ -64,14 +64,20 @@ def write(folder, times_ns, plugin=StoragePlugin.MCAP, qos=(), padding='', compr
     return folder
 
 
+def texts(bag, *span_ns):
+    """Times and words of the messages."""
+    messages = bag.messages(('/odd', '/even'), *span_ns)
+    return [(time_ns, bag.parse(raw, kind).data) for _, kind, time_ns, raw in messages]
+
+
 def times(file):
     """The times of all messages, and where the bag says that it ends."""
     with closing(BagFile(file)) as bag:
-        return [time_ns for _, _, time_ns, _ in bag.messages({'/odd', '/even'})], bag.ending
+        return [time_ns for time_ns, _ in texts(bag)], bag.ending
 
 
 @pytest.mark.parametrize(
-    ('plugin', 'compression'),
+    'plugin, compression',
     [
         (StoragePlugin.MCAP, None),
         (StoragePlugin.SQLITE3, None),
@@ -79,35 +85,28 @@ def times(file):
     ],
 )
 def test_messages_come_in_the_order_of_their_times(tmp_path, plugin, compression):
-    bag = BagFile(write(tmp_path / 'bag', [300, 100, 201], plugin, compression=compression))
-    found = [(topic.name, topic.count, topic.is_image, topic.latched) for topic in bag.topics]
-    assert found == [('/odd', 1, False, False), ('/even', 2, False, False)]
-    assert [
-        (time_ns, bag.parse(raw, kind).data)
-        for _, kind, time_ns, raw in bag.messages({'/odd', '/even'})
-    ] == [(100, '100'), (201, '201'), (300, '300')]
-    assert [time_ns for _, _, time_ns, _ in bag.messages({'/odd', '/even'}, 150, 300)] == [201]
-    assert list(bag.messages(set())) == [] and bag.ending == ''
-    bag.close()
-    (tmp_path / 'bag' / 'metadata.yaml').unlink()  # as of a killed recorder
-    with closing(BagFile(tmp_path / 'bag')) as bag:
-        found = [bag.parse(raw, kind).data for _, kind, _, raw in bag.messages({'/odd', '/even'})]
-        assert found == ['100', '201', '300']
+    folder = tmp_path / 'bag'
+    expected = [(100, '100'), (201, '201'), (300, '300')]
+    with closing(BagFile(write(folder, [300, 100, 201], plugin, compression=compression))) as bag:
+        found = [(topic.name, topic.count, topic.is_image, topic.latched) for topic in bag.topics]
+        assert found == [('/odd', 1, False, False), ('/even', 2, False, False)]
+        assert texts(bag) == expected and texts(bag, 150, 300) == expected[1:2]
+        assert list(bag.messages(set())) == [] and bag.ending == ''
+    (folder / 'metadata.yaml').unlink()  # as of a killed recorder
+    with closing(BagFile(folder)) as bag:
+        assert texts(bag) == expected
 
 
 @pytest.mark.parametrize('plugin', [StoragePlugin.MCAP, StoragePlugin.SQLITE3])
 def test_a_bag_whose_files_are_compressed_is_read_as_folder_and_as_file(tmp_path, plugin):
-    folder = write(
-        tmp_path / 'packed', range(1, 5), plugin, qos=[LATCHED], compression=CompressionMode.FILE
-    )
+    whole = {'qos': [LATCHED], 'compression': CompressionMode.FILE}
+    folder = write(tmp_path / 'packed', range(1, 5), plugin, **whole)
     (part,) = folder.glob('*.zstd')
     for file in (folder, part):
-        bag = BagFile(file)
-        assert [time_ns for _, _, time_ns, _ in bag.messages(['/odd', '/even'])] == [1, 2, 3, 4]
-        assert {topic.name: topic.count for topic in bag.topics} == {'/odd': 2, '/even': 2}
-        assert not bag.ending
-        assert all(topic.latched for topic in bag.topics)
-        bag.close()
+        assert times(file) == ([1, 2, 3, 4], '')
+        with closing(BagFile(file)) as bag:
+            topics = {(topic.name, topic.count, topic.latched) for topic in bag.topics}
+        assert topics == {('/odd', 2, True), ('/even', 2, True)}
     with ZstdFile(part) as stream:
         part.with_suffix('').write_bytes(stream.read())
     part.unlink()  # as `zstd -d --rm` leaves it, beside a description of compressed files
@@ -115,13 +114,10 @@ def test_a_bag_whose_files_are_compressed_is_read_as_folder_and_as_file(tmp_path
 
 
 def test_a_compressed_file_that_was_cut_is_read_as_far_as_it_is_whole(tmp_path):
-    (part,) = write(
-        tmp_path / 'packed', range(1, 2000), padding='x' * 1000, compression=CompressionMode.FILE
-    ).glob('*.zstd')
+    whole = {'padding': 'x' * 1000, 'compression': CompressionMode.FILE}
+    (part,) = write(tmp_path / 'packed', range(1, 2000), **whole).glob('*.zstd')
     part.write_bytes(part.read_bytes()[:-2000])
-    bag = BagFile(part)
-    assert 'was cut off' in bag.ending
-    bag.close()
+    assert 'was cut off' in times(part)[1]
     part.write_bytes(b'no zstd at all')
     with pytest.raises(BagError, match='cannot be read as a ROS 2 bag'):
         BagFile(part)
@@ -146,19 +142,25 @@ def test_what_is_no_bag_is_refused_by_name(tmp_path, name, content):
         BagFile(tmp_path / name)
 
 
-@pytest.mark.parametrize('name', ['bag.mcap', 'bag.db3', 'bag.mcap.zstd', 'folder/bag.db3.zstd'])
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
-    (tmp_path / 'folder').mkdir()
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(BagError, match='cannot be read as a ROS 2 bag: .*pipe'):
-        BagFile(tmp_path / 'folder' if name.startswith('folder') else tmp_path / name)
-
-
-def test_missing_file_and_folder_without_a_bag_are_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match='none.mcap does not exist.*or .db3'):
         BagFile(tmp_path / 'none.mcap')
-    with pytest.raises(BagError, match='is no bag, expected a bag folder or an .mcap or .db3 file'):
-        BagFile(tmp_path)
+
+
+@pytest.mark.parametrize(
+    'pipe, bag, words',
+    [
+        ('bag.mcap', 'bag.mcap', 'cannot be read as a ROS 2 bag: .*pipe'),
+        ('bag.db3', 'bag.db3', 'cannot be read as a ROS 2 bag: .*pipe'),
+        ('bag.mcap.zstd', 'bag.mcap.zstd', 'cannot be read as a ROS 2 bag: .*pipe'),
+        ('bag.db3.zstd', '.', 'cannot be read as a ROS 2 bag: .*pipe'),
+        ('other', '.', 'is no bag, expected a bag folder or an .mcap or .db3 file'),
+    ],
+)
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, pipe, bag, words):
+    os.mkfifo(tmp_path / pipe)
+    with pytest.raises(BagError, match=words):
+        BagFile(tmp_path / bag)
 
 
 # --- cut off ---
@@ -173,8 +175,8 @@ def many(tmp_path_factory):
     write(folder / 'packed', order, padding='x' * 3000, compression=CompressionMode.STORAGE)
     return SimpleNamespace(
         order=order,
-        plain=(folder / 'plain' / 'plain.mcap').read_bytes(),
-        packed=(folder / 'packed' / 'packed.mcap').read_bytes(),
+        plain=(folder / 'plain/plain.mcap').read_bytes(),
+        packed=(folder / 'packed/packed.mcap').read_bytes(),
     )
 
 
@@ -233,13 +235,16 @@ def test_a_whole_bag_beside_a_folder_or_without_metadata_lacks_nothing(tmp_path)
     assert times(folder) == ([1, 2, 3], '')
 
 
+def change_description(folder, **facts):
+    """Writes other facts into the description of a bag."""
+    content = yaml.safe_load((folder / 'metadata.yaml').read_text())
+    content['rosbag2_bagfile_information'].update(facts)
+    (folder / 'metadata.yaml').write_text(yaml.safe_dump(content))
+
+
 def test_a_bag_of_which_a_file_is_missing_says_what_is_lost(tmp_path):
     folder = write(tmp_path / 'bag', range(1, 5))
-    description = folder / 'metadata.yaml'
-    content = yaml.safe_load(description.read_text())
-    content['rosbag2_bagfile_information']['relative_file_paths'].append('bag_1.mcap')
-    content['rosbag2_bagfile_information']['message_count'] = 9
-    description.write_text(yaml.safe_dump(content))
+    change_description(folder, relative_file_paths=['bag.mcap', 'bag_1.mcap'], message_count=9)
     assert times(folder) == (
         [1, 2, 3, 4],
         'bag has 4 of the 9 messages that its metadata.yaml counts; the others are lost.',
@@ -250,29 +255,27 @@ def test_a_folder_without_metadata_is_read_file_by_file(tmp_path, many):
     """As `ros2 bag record` leaves it when it is killed after some splits."""
     (tmp_path / 'bag').mkdir()
     later = write(tmp_path / 'later', range(3000, 3010)) / 'later.mcap'
-    (tmp_path / 'bag' / 'bag_0.mcap').write_bytes(later.read_bytes())
-    (tmp_path / 'bag' / 'bag_1.mcap').write_bytes(many.plain[: len(many.plain) // 2])
+    (tmp_path / 'bag/bag_0.mcap').write_bytes(later.read_bytes())
+    (tmp_path / 'bag/bag_1.mcap').write_bytes(many.plain[: len(many.plain) // 2])
     read, ending = times(tmp_path / 'bag')
     assert read[:1] == [8] and read[-10:] == list(range(3000, 3010))
     assert ending.startswith('bag was cut off') and ending.endswith('what follows is lost.')
 
 
 def test_a_database_that_was_cut_gives_the_rows_before_or_one_error(tmp_path):
-    file = (
-        write(tmp_path / 'bag', range(1, 2001), StoragePlugin.SQLITE3, padding='x' * 1000)
-        / 'bag.db3'
-    )
-    whole = file.read_bytes()
+    rows = range(1, 2001)
+    cut = tmp_path / 'cut.db3'
+    folder = write(tmp_path / 'bag', rows, StoragePlugin.SQLITE3, padding='x' * 1000)
+    whole = (folder / 'bag.db3').read_bytes()
     for share in (0.8, 0.99):
-        (tmp_path / 'cut.db3').write_bytes(whole[: int(share * len(whole))])
-        read, ending = times(tmp_path / 'cut.db3')
-        assert read == list(range(1, len(read) + 1)) and len(read) > 2000 * (share - 0.1)
-        assert 'cut.db3 was cut off' in ending
-        assert (tmp_path / 'cut.db3').read_bytes() == whole[: int(share * len(whole))]
-    # without the page that says where the rows are
-    (tmp_path / 'cut.db3').write_bytes(whole[: len(whole) // 3])
+        part = whole[: int(share * len(whole))]
+        cut.write_bytes(part)
+        read, ending = times(cut)
+        assert read == [*rows[: len(read)]] and len(read) > 2000 * (share - 0.1)
+        assert 'cut.db3 was cut off' in ending and cut.read_bytes() == part
+    cut.write_bytes(whole[: len(whole) // 3])  # without the page that says where the rows are
     with pytest.raises(BagError, match='cut.db3 cannot be read as a ROS 2 bag and holds no whole'):
-        times(tmp_path / 'cut.db3')
+        BagFile(cut)
 
 
 def test_rows_that_lie_in_the_journal_of_a_killed_recorder_are_read(tmp_path):
@@ -300,8 +303,7 @@ def test_a_damaged_bag_gives_what_comes_before_the_damage(tmp_path):
     (tmp_path / 'damaged.mcap').write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
     bag, read = BagFile(tmp_path / 'damaged.mcap'), []
     with pytest.raises(BagError, match='is damaged: it lists 39999 messages on /even.*be read'):
-        for message in bag.messages({'/odd', '/even'}):
-            read.append(message)
+        read.extend(bag.messages({'/odd', '/even'}))
     assert 10_000 < len(read) < 39_999
 
 
@@ -312,7 +314,7 @@ def drives(tmp_path_factory):
     for name in ('a.mcap', 'b.mcap'):
         write_bag(drive, folder / name, compressed=name == 'b.mcap')
     write(folder / 'c', range(20), StoragePlugin.SQLITE3)
-    return [folder / 'a.mcap', folder / 'b.mcap', folder / 'c' / 'c.db3']
+    return [folder / 'a.mcap', folder / 'b.mcap', folder / 'c/c.db3']
 
 
 @pytest.mark.slow
@@ -369,12 +371,5 @@ def test_a_description_that_is_no_description_is_not_taken(tmp_path, content):
 
 def test_a_description_whose_files_are_no_list_is_not_taken(tmp_path):
     folder = write(tmp_path / 'bag', range(1, 4))
-    description = folder / 'metadata.yaml'
-    text = description.read_text()
-    start = text.index('  files:')
-    following = text.find('\n  ', start + 1)
-    while following > 0 and text[following + 3] in ' -':
-        following = text.find('\n  ', following + 1)
-    end = following + 1 if following > 0 else len(text)
-    description.write_text(f'{text[:start]}  files: a\n{text[end:]}')
+    change_description(folder, files='a')
     assert times(folder)[0] == [1, 2, 3]

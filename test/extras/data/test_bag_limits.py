@@ -2,7 +2,7 @@
 
 import sqlite3
 import struct
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import pytest
 import yaml
@@ -21,6 +21,20 @@ STRING = 'std_msgs/msg/String'
 HEAD = MCAP0_MAGIC + b'\x01' + struct.pack('<QI', 12, 4) + b'ros2' + bytes(4)
 SCHEMA = Schema(id=1, name=STRING, encoding='ros2msg', data=b'string data')
 WORD = b'\0\x01\0\0\x02\0\0\0a\0'
+
+
+def bag(folder, words='012', compression=None):
+    """A sqlite3 bag of words."""
+    types = message_types()
+    writer = Writer(folder / 'bag', version=8, storage_plugin=StoragePlugin.SQLITE3)
+    if compression:
+        writer.set_compression(compression, CompressionFormat.ZSTD)
+    with writer:
+        topic = writer.add_connection('/word', STRING, typestore=types)
+        for number, word in enumerate(words):
+            data = types.serialize_cdr(types.types[STRING](word), STRING)
+            writer.write(topic, number, data)
+    return folder / 'bag'
 
 
 def message(data=WORD):
@@ -47,25 +61,11 @@ def mcap(
     definition=None,
 ):
     """A file of one chunk, which its index lists so often, each `apart` ns later and one byte further."""
-    channel = Channel(
-        id=1,
-        schema_id=1,
-        topic='/word',
-        message_encoding='cdr',
-        metadata={} if qos is None else {'offered_qos_profiles': qos},
-    )
+    metadata = {} if qos is None else {'offered_qos_profiles': qos}
+    channel = Channel(1, '/word', 'cdr', metadata, 1)
     schema = SCHEMA if definition is None else Schema(1, definition, 'ros2msg', STRING)
     data = zstandard.ZstdCompressor(level=3).compress(content) if compression else content
-    chunk = records(
-        Chunk(
-            compression=compression,
-            data=data,
-            message_start_time=0,
-            message_end_time=1,
-            uncompressed_crc=0,
-            uncompressed_size=len(content),
-        )
-    )
+    chunk = records(Chunk(compression, data, 1, 0, 0, len(content)))
     body = HEAD + records(schema, channel)
     at = len(body)
     body += chunk + records(DataEnd(0))
@@ -85,27 +85,33 @@ def mcap(
         )
         for number in range(listed)
     ]
-    known = Statistics(
-        attachment_count=0,
-        channel_count=1,
-        channel_message_counts={1: messages * listed},
-        chunk_count=listed,
-        message_count=messages * listed,
-        message_start_time=0,
-        message_end_time=1,
-        metadata_count=0,
-        schema_count=1,
-    )
+    count = messages * listed
+    known = Statistics(0, 1, {1: count}, listed, count, 1, 0, 0, 1)
     start = len(body)
     return body + records(schema, channel, *rows, known, Footer(start, 0, 0)) + MCAP0_MAGIC
 
 
+AS_STRING = (STRING, 'ros2msg', b'string data')
+
+
+def write_words(file, *topics, **form):
+    """A message of each topic in turn, a ns later each; a topic is its name, type, and form and text of the type."""
+    with file.open('wb') as stream:
+        writer = McapWriter(stream, **form)
+        channels = {}
+        writer.start('ros2')
+        for number, (topic, *schema) in enumerate(topics):
+            if topic not in channels:
+                schema_id = writer.register_schema(*schema)
+                channels[topic] = writer.register_channel(topic, 'cdr', schema_id)
+            writer.add_message(channels[topic], number, WORD, number)
+        writer.finish()
+
+
 def read(file):
     with closing(BagFile(file)) as bag:
-        return [
-            bag.parse(raw, kind).data
-            for _, kind, _, raw in bag.messages({topic.name for topic in bag.topics})
-        ]
+        messages = bag.messages({topic.name for topic in bag.topics})
+        return [bag.parse(raw, kind).data for _, kind, _, raw in messages]
 
 
 @pytest.mark.parametrize('apart', [0, 10])
@@ -146,33 +152,29 @@ def test_chunks_that_become_gigabytes_together_are_refused(tmp_path, index, monk
         BagFile(tmp_path / 'a.mcap')
 
 
-def test_large_chunks_at_the_same_time_are_refused(monkeypatch):
+@pytest.mark.parametrize(
+    'spans, words',
+    [
+        ([(10 * number, 10 * number + 10) for number in range(5)], None),
+        ([(0, 10)] * 3, '300 bytes of chunks at the same time.*most 250'),
+        ([(10, -5)] * 3, 'at the same time'),
+    ],
+)
+def test_large_chunks_at_the_same_time_are_refused(monkeypatch, spans, words):
     monkeypatch.setattr(bag_limits, '_MOST_OVERLAPPING_BYTES', 250)
-
-    def chunk(number, start, end):
-        return bag_limits.storage_mcap.ChunkInfo(
-            start, end, 100 * number, 90, {}, 0, '', 1, 100, {}
-        )
-
-    bag_limits._check_chunks([chunk(n, 10 * n, 10 * n + 10) for n in range(5)], 500)
-    with pytest.raises(ValueError, match='300 bytes of chunks at the same time.*most 250'):
-        bag_limits._check_chunks([chunk(n, 0, 10) for n in range(3)], 500)
-    with pytest.raises(ValueError, match='at the same time'):
-        bag_limits._check_chunks([chunk(n, 10, -5) for n in range(3)], 500)
+    chunks = [
+        bag_limits.storage_mcap.ChunkInfo(*span, 100 * number, 90, {}, 0, '', 1, 100, {})
+        for number, span in enumerate(spans)
+    ]
+    with pytest.raises(ValueError, match=words) if words else nullcontext():
+        bag_limits._check_chunks(chunks, 500)
 
 
 def test_messages_that_become_gigabytes_together_are_refused(tmp_path, monkeypatch):
-    writer = Writer(tmp_path / 'bag', version=8, storage_plugin=StoragePlugin.SQLITE3)
-    writer.set_compression(CompressionMode.MESSAGE, CompressionFormat.ZSTD)
-    types = message_types()
-    long = types.serialize_cdr(types.types[STRING]('a' * 2_000_000), STRING)
-    with writer:
-        topic = writer.add_connection('/word', STRING, typestore=types)
-        for number in range(100):
-            writer.write(topic, number, long)
+    folder = bag(tmp_path, ['a' * 2_000_000] * 100, CompressionMode.MESSAGE)
     monkeypatch.setattr(bag_limits, 'most_bytes', lambda file_bytes: 1000 * file_bytes)
     with pytest.raises(BagError, match='is damaged: its messages have more than [0-9]+ bytes'):
-        read(tmp_path / 'bag')
+        read(folder)
 
 
 @pytest.mark.slow
@@ -194,7 +196,7 @@ MERGE = '- &a0 {x: 1}\n' + ''.join(
 
 
 @pytest.mark.parametrize(
-    ('text', 'latched'),
+    'text, latched',
     [
         ('', False),
         ('not: [yaml', False),
@@ -220,7 +222,7 @@ def test_a_long_message_definition_is_refused(tmp_path, definition):
 
 
 @pytest.mark.parametrize(
-    ('form', 'definition'),
+    'form, definition',
     [
         ('protobuf', b'\x0a\x03abc'),
         ('jsonschema', b'{}'),
@@ -234,16 +236,8 @@ def test_a_definition_that_is_of_no_use_costs_its_own_topic_alone(
     tmp_path, form, definition, monkeypatch
 ):
     monkeypatch.setattr(bag_limits, '_MOST_PARSED_BYTES', 1000)
-    with (tmp_path / 'a.mcap').open('wb') as stream:
-        writer = McapWriter(stream)
-        writer.start('ros2')
-        for topic, kind, *schema in (
-            ('/other', 'a_msgs/msg/B', form, definition),
-            ('/word', STRING, 'ros2msg', b'string data'),
-        ):
-            channel = writer.register_channel(topic, 'cdr', writer.register_schema(kind, *schema))
-            writer.add_message(channel, 0, WORD, 0)
-        writer.finish()
+    other = ('/other', 'a_msgs/msg/B', form, definition)
+    write_words(tmp_path / 'a.mcap', other, ('/word', *AS_STRING))
     with closing(BagFile(tmp_path / 'a.mcap')) as found:
         assert [topic.name for topic in found.topics] == ['/other', '/word']
         ((_, kind, _, raw),) = found.messages(['/word'])
@@ -255,34 +249,15 @@ def test_a_definition_that_is_of_no_use_costs_its_own_topic_alone(
 
 def test_too_many_topics_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(bag_limits, 'MOST_TOPICS', 3)
-    with (tmp_path / 'a.mcap').open('wb') as stream:
-        writer = McapWriter(stream)
-        writer.start('ros2')
-        schema = writer.register_schema(STRING, 'ros2msg', b'string data')
-        for number in range(4):
-            channel = writer.register_channel(f'/{number}', 'cdr', schema)
-            writer.add_message(channel, number, WORD, number)
-        writer.finish()
+    write_words(tmp_path / 'a.mcap', *((f'/{number}', *AS_STRING) for number in range(4)))
     with pytest.raises(BagError, match='4 topics, expected at most 3'):
         read(tmp_path / 'a.mcap')
 
 
-def bag(folder, count=3, name='bag'):
-    """A sqlite3 bag of words, which are numbers."""
-    types = message_types()
-    with Writer(folder / name, version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
-        topic = writer.add_connection('/word', STRING, typestore=types)
-        for number in range(count):
-            writer.write(
-                topic, number, types.serialize_cdr(types.types[STRING](str(number)), STRING)
-            )
-    return folder / name
-
-
 def test_a_long_description_is_not_parsed_and_its_messages_are_read(tmp_path, monkeypatch):
     folder = bag(tmp_path)
-    facts = folder / 'metadata.yaml'
-    facts.write_text(facts.read_text() + '# \n' * 100_000)
+    with (folder / 'metadata.yaml').open('a') as facts:
+        facts.write('# \n' * 100_000)
     monkeypatch.setattr(bag_limits, 'parse_yaml', None)
     assert read(folder) == ['0', '1', '2']
 
@@ -291,9 +266,8 @@ def test_a_description_is_read_by_the_rules_of_other_yaml(tmp_path):
     folder = bag(tmp_path)
     facts = folder / 'metadata.yaml'
     content = yaml.safe_load(facts.read_text())
-    content['rosbag2_bagfile_information']['topics_with_message_count'][0]['topic_metadata'][
-        'offered_qos_profiles'
-    ] = MERGE
+    (topic,) = content['rosbag2_bagfile_information']['topics_with_message_count']
+    topic['topic_metadata']['offered_qos_profiles'] = MERGE
     facts.write_text(yaml.safe_dump(content))
     assert read(folder) == ['0', '1', '2']
     facts.write_text(facts.read_text() + 'more: &a {<<: *a}\n')
@@ -313,7 +287,7 @@ def with_schema(file, name, statement):
 
 
 @pytest.mark.parametrize(
-    ('name', 'statement'),
+    'name, statement',
     [
         ('messages', f'CREATE TABLE messages({COLUMNS}, x BLOB, '
                      'data BLOB GENERATED ALWAYS AS (zeroblob(999000000)))'),
@@ -374,7 +348,7 @@ def test_values_of_another_type_are_refused_in_a_line(tmp_path, change):
 @pytest.mark.parametrize('journal', [False, True])
 def test_rows_that_multiply_are_ended(tmp_path, journal, monkeypatch):
     """Topics of one number each: every message would come once for each of them."""
-    (file,) = bag(tmp_path, 300).glob('*.db3')
+    (file,) = bag(tmp_path, ['a'] * 300).glob('*.db3')
     monkeypatch.setattr(bag_limits, '_most_steps', lambda file_bytes: 1_000_000)
     with closing(sqlite3.connect(file)) as database:
         (text,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'topics'").fetchone()
@@ -414,16 +388,9 @@ def test_messages_that_are_not_compressed_though_the_description_says_so(tmp_pat
 @pytest.mark.parametrize('index_types', [IndexType.ALL, IndexType.CHUNK, IndexType.NONE])
 @pytest.mark.parametrize('statistics', [True, False])
 def test_an_index_of_chunks_without_one_of_messages_is_read(tmp_path, index_types, statistics):
-    with (tmp_path / 'a.mcap').open('wb') as stream:
-        writer = McapWriter(
-            stream, chunk_size=100, index_types=index_types, use_statistics=statistics
-        )
-        writer.start('ros2')
-        schema = writer.register_schema(STRING, 'ros2msg', b'string data')
-        channels = [writer.register_channel(name, 'cdr', schema) for name in ('/word', '/other')]
-        for number in range(20):
-            writer.add_message(channels[number % 2], number, WORD, number)
-        writer.finish()
+    form = {'chunk_size': 100, 'index_types': index_types, 'use_statistics': statistics}
+    topics = [(name, *AS_STRING) for name in ('/word', '/other')]
+    write_words(tmp_path / 'a.mcap', *topics * 10, **form)
     with closing(BagFile(tmp_path / 'a.mcap')) as file:
         assert [time_ns for _, _, time_ns, _ in file.messages({'/word'})] == list(range(0, 20, 2))
         assert [time_ns for _, _, time_ns, _ in file.messages({'/word'}, 4, 7)] == [4, 6]

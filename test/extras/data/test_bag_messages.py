@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from plain_images import grey
 
 from deadline_perception.core.records import GroundTruth
 from deadline_perception.extras.data.bag_messages import BagMessages, ground_truth_of, speed_of
@@ -17,7 +18,7 @@ def test_headers_carry_stamp_and_frame(messages):
     """The vehicle's motion in its own frame, what a camera sees in an optical one (REP 103 and 105)."""
     nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
     camera = (
-        messages.image(12_000_000_034, np.zeros((2, 2, 3), np.uint8)),
+        messages.image(12_000_000_034, grey(2, 2)),
         messages.ground_truth(12_000_000_034, nothing, ()),
         messages.compressed_image(12_000_000_034, np.zeros(2, np.uint8)),
         messages.camera_info(12_000_000_034, 2, 2, None),

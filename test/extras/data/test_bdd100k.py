@@ -1,11 +1,21 @@
 import json
 
 import cv2
-import numpy as np
 import pytest
+from plain_images import grey
+from read_sequences import (
+    boxes_of,
+    classes_of,
+    crowd_of,
+    object_counts,
+    opened,
+    speeds_mps,
+    stamps_ns,
+)
 
 from deadline_perception.extras.data.bdd100k import CLASS_NAMES, read_bdd100k, read_bdd100k_tracks
-from deadline_perception.extras.data.source import open_source
+
+LABELS = 'labels/bdd100k_labels_images_val.json'
 
 
 def read(root, **options):
@@ -13,80 +23,61 @@ def read(root, **options):
         return read_bdd100k(root, **options)
 
 
-def names_of(sequence) -> list[str]:
-    return [sequence.class_names[label] for label in sequence.frames[0].ground_truth.labels]
-
-
 def test_reads_the_old_label_form(bdd100k_root):
     sequence = read(bdd100k_root, rate_hz=5.0)
-    assert [frame.stamp_ns for frame in sequence.frames] == [0, 200_000_000, 400_000_000]
-    ground_truth = sequence.frames[0].ground_truth
+    assert stamps_ns(sequence) == [0, 200_000_000, 400_000_000]
     expected = [[50.5, 10.25, 60, 20], [0, 30, 20, 50], [70, 30, 80, 44], [1, 1, 5, 9]]
-    assert ground_truth.boxes_xyxy_px.tolist() == expected
-    assert names_of(sequence) == ['traffic sign', 'car', 'motorcycle', 'pedestrian']
-    assert len(sequence.frames[1].ground_truth) == 0
-    assert sequence.frames[2].ground_truth is None
+    assert boxes_of(sequence) == expected
+    assert classes_of(sequence) == ['traffic sign', 'car', 'motorcycle', 'pedestrian']
+    assert object_counts(sequence) == [4, 0, None]
 
 
 def test_prefers_the_new_label_form(bdd100k_root):
-    rows = json.loads((bdd100k_root / 'labels/bdd100k_labels_images_val.json').read_text())
+    rows = json.loads((bdd100k_root / LABELS).read_text())
     rows[0]['labels'] = [rows[0]['labels'][0] | {'id': '0', 'attributes': {'crowd': True}}]
     del rows[1]['labels']
     new = bdd100k_root / 'labels/det_20/det_val.json'
     new.parent.mkdir()
     new.write_text(json.dumps(rows))
     sequence = read_bdd100k(bdd100k_root)
-    assert names_of(sequence) == ['traffic sign']
-    assert sequence.frames[0].ground_truth.crowd.tolist() == [True]
+    assert classes_of(sequence) == ['traffic sign']
+    assert crowd_of(sequence) == [True]
     assert len(sequence.frames[1].ground_truth) == 0
 
 
 def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
-    file = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
+    file = bdd100k_root / LABELS
     label = json.loads(file.read_text())[0]['labels'][1]
     names = [*CLASS_NAMES, 'person', 'motor', 'bike', 'other person', 'trailer']
-    file.write_text(
-        json.dumps(
-            [
-                {
-                    'name': 'b1c66a42-6f7d68ca.jpg',
-                    'labels': [label | {'category': name} for name in names],
-                }
-            ]
-        )
-    )
+    labels = [label | {'category': name} for name in names]
+    file.write_text(json.dumps([{'name': 'b1c66a42-6f7d68ca.jpg', 'labels': labels}]))
     with pytest.warns(UserWarning, match='15 boxes clipped'):
         sequence = read_bdd100k(bdd100k_root)
     assert sequence.class_names == CLASS_NAMES and len(CLASS_NAMES) == 10
     expected = [*CLASS_NAMES, 'pedestrian', 'motorcycle', 'bicycle', 'pedestrian', 'truck']
-    assert names_of(sequence) == expected
-    assert sequence.frames[0].ground_truth.crowd.tolist() == [False] * 13 + [True] * 2
+    assert classes_of(sequence) == expected
+    assert crowd_of(sequence) == [False] * 13 + [True] * 2
 
 
 def test_tracked_videos_are_sequences_at_five_hertz(bdd100k_tracks):
     sequence = read_bdd100k_tracks(bdd100k_tracks)
     assert sequence.class_names == CLASS_NAMES[:8], 'lights and signs are not tracked'
     expected = [0, 200_000_000, 400_000_000, 1_400_000_000, 1_600_000_000]
-    assert [frame.stamp_ns for frame in sequence.frames] == expected
+    assert stamps_ns(sequence) == expected
     expected = [pytest.approx(5.0), pytest.approx(5.2), pytest.approx(5.4), None, None]
-    assert [frame.speed_mps for frame in sequence.frames] == expected
-    known = [frame.ground_truth for frame in sequence.frames]
-    assert [None if one is None else len(one) for one in known] == [3, 0, 3, None, None]
-    assert names_of(sequence) == ['pedestrian', 'car', 'rider']
-    assert sequence.frames[0].ground_truth.crowd.tolist() == [False, True, True]
+    assert speeds_mps(sequence) == expected
+    assert object_counts(sequence) == [3, 0, 3, None, None]
+    assert classes_of(sequence) == ['pedestrian', 'car', 'rider']
+    assert crowd_of(sequence) == [False, True, True]
     assert sequence.frames[4].load_bgr().shape == (72, 128, 3)
 
 
 def test_tracked_videos_are_named_by_their_folders(bdd100k_tracks):
     tracks, video = bdd100k_tracks / 'images/track', 'b1c81faa-3df17267'
-    for source, count in (
-        (bdd100k_tracks, 5),
-        (tracks, 5),
-        (tracks / 'val', 5),
-        (tracks / 'val' / video, 2),
-    ):
-        assert len(open_source(str(source)).frames) == count
-    assert len(open_source(str(tracks), rate_hz=2.5).frames) == 3
+    for source in (bdd100k_tracks, tracks, tracks / 'val'):
+        assert len(opened(source).frames) == 5
+    assert len(opened(tracks / 'val' / video).frames) == 2
+    assert len(opened(tracks, rate_hz=2.5).frames) == 3
     with pytest.raises(FileNotFoundError, match='images/track/train does not exist'):
         read_bdd100k_tracks(bdd100k_tracks, 'train')
     (tracks / 'val' / video / f'{video}-0000002.jpg').rename(tracks / 'val' / video / 'b.jpg')
@@ -99,21 +90,21 @@ def test_videos_have_the_speeds_of_their_info(bdd100k_tracks):
     file.parent.mkdir(parents=True)
     video = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*'mp4v'), 30, (64, 48))
     for shade in range(60):
-        video.write(np.full((48, 64, 3), shade, np.uint8))
+        video.write(grey(48, 64, shade))
     video.release()
-    frames = open_source(str(file)).frames
+    frames = opened(file).frames
     assert len(frames) == 60
     assert [frames[index].speed_mps for index in (30, 45)] == pytest.approx([6.0, 6.5])
     (file.parent / 'other.mov').write_bytes(file.read_bytes())
-    assert open_source(str(file.parent / 'other.mov')).frames[30].speed_mps is None
+    assert opened(file.parent / 'other.mov').frames[30].speed_mps is None
 
 
 def test_unknown_categories_are_left_out_with_a_count(bdd100k_root):
-    file = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
+    file = bdd100k_root / LABELS
     file.write_text(file.read_text().replace('"person"', '"cow"'))
     with pytest.warns(UserWarning, match="1 boxes of unknown category 'cow' dropped") as caught:
         sequence = read_bdd100k(bdd100k_root)
-    assert len(caught) == 1 and names_of(sequence) == ['traffic sign', 'car', 'motorcycle']
+    assert len(caught) == 1 and classes_of(sequence) == ['traffic sign', 'car', 'motorcycle']
 
 
 def test_speed_is_that_of_the_tenth_second_and_none_without_a_valid_entry(bdd100k_root):
@@ -129,21 +120,20 @@ def test_speed_is_that_of_the_tenth_second_and_none_without_a_valid_entry(bdd100
 
 
 def test_refuses_other_folders_and_broken_files(bdd100k_root, tmp_path_factory):
-    with pytest.raises(FileNotFoundError, match='images/100k/val'):
-        read_bdd100k(tmp_path_factory.mktemp('empty'))
-    labels = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
+    def refuses(words, error=ValueError, split='val', root=bdd100k_root):
+        with pytest.raises(error, match=words):
+            read_bdd100k(root, split)
+
+    refuses('images/100k/val', FileNotFoundError, root=tmp_path_factory.mktemp('empty'))
+    labels = bdd100k_root / LABELS
     content = json.loads(labels.read_text())
     del content[0]['labels'][0]['box2d']['x2']
     labels.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="lacks the key 'x2', expected BDD100K labels"):
-        read_bdd100k(bdd100k_root)
+    refuses("lacks the key 'x2', expected BDD100K labels")
     labels.write_text('[1]')
-    with pytest.raises(ValueError, match='not in the form of BDD100K labels'):
-        read_bdd100k(bdd100k_root)
+    refuses('not in the form of BDD100K labels')
     labels.write_text('[{"name": "b1c66a42-6f7d68ca.jpg"}]')
     (bdd100k_root / 'images/100k/val/b1c66a42-6f7d68ca.jpg').write_bytes(b'')
-    with pytest.raises(ValueError, match='^[^ ]*b1c66a42-6f7d68ca.jpg cannot be decoded'):
-        read_bdd100k(bdd100k_root)
+    refuses('^[^ ]*b1c66a42-6f7d68ca.jpg cannot be decoded')
     (bdd100k_root / 'images/100k/train').mkdir()
-    with pytest.raises(ValueError, match=r'holds no \*.jpg'):
-        read_bdd100k(bdd100k_root, 'train')
+    refuses(r'holds no \*.jpg', split='train')

@@ -8,7 +8,7 @@ STREET = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign', 'pers
 
 
 @pytest.mark.parametrize(
-    ('name', 'classes'),
+    'name, classes',
     [
         ('bdd100k', bdd100k.CLASS_NAMES),
         ('cityscapes', cityscapes.CLASS_NAMES),

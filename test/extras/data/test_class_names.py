@@ -2,6 +2,8 @@ import json
 
 import numpy as np
 import pytest
+from plain_images import grey
+from read_sequences import boxes_of, classes_of, crowd_of, object_counts, opened
 
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.class_names import (
@@ -11,34 +13,22 @@ from deadline_perception.extras.data.class_names import (
     with_class_names,
     with_mapping,
 )
-from deadline_perception.extras.data.source import open_source
 
 GROUND_TRUTH = GroundTruth(np.arange(16).reshape(4, 4), [0, 1, 2, 2], [False, True, False, False])
-DRIVE = Sequence(
-    'drive',
-    ('car', 'truck', 'person'),
-    tuple(
-        Frame(
-            str(stamp_ns),
-            stamp_ns,
-            lambda: np.zeros((4, 4, 3), np.uint8),
-            ground_truth=ground_truth,
-        )
-        for stamp_ns, ground_truth in enumerate((GROUND_TRUTH, None))
-    ),
-)
+FRAMES = [
+    Frame(str(at), at, lambda: grey(4, 4), None, known)
+    for at, known in enumerate((GROUND_TRUTH, None))
+]
+DRIVE = Sequence('drive', ('car', 'truck', 'person'), tuple(FRAMES))
 
 
 def test_a_mapping_renames_merges_and_counts_what_it_leaves_out():
+    mapping = {'car': 'vehicle', 'truck': 'vehicle', 'person': None, 'tram': 'vehicle'}
     with pytest.warns(UserWarning, match='drive: boxes left out: 2 of person'):
-        mapped = with_mapping(
-            DRIVE, {'car': 'vehicle', 'truck': 'vehicle', 'person': None, 'tram': 'vehicle'}
-        )
-    assert mapped.class_names == ('vehicle',)
-    ground_truth = mapped.frames[0].ground_truth
-    assert ground_truth.labels.tolist() == [0, 0] and ground_truth.crowd.tolist() == [False, True]
-    assert ground_truth.boxes_xyxy_px.tolist() == GROUND_TRUTH.boxes_xyxy_px[:2].tolist()
-    assert mapped.frames[1].ground_truth is None
+        mapped = with_mapping(DRIVE, mapping)
+    assert mapped.class_names == ('vehicle',) and object_counts(mapped) == [2, None]
+    assert classes_of(mapped) == ['vehicle'] * 2 and crowd_of(mapped) == [False, True]
+    assert boxes_of(mapped) == boxes_of(DRIVE)[:2]
 
 
 def test_a_mapping_that_names_nothing_is_told_and_one_that_leaves_nothing_is_refused():
@@ -59,12 +49,10 @@ def test_labels_follow_the_names_of_a_network():
 
 @pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])
 def test_reads_json_and_yaml(tmp_path, name, coco_folder):
-    text = (
-        '{"vehicle": "car", "bike": null}' if name.endswith('json') else 'vehicle: car\nbike: ~\n'
-    )
-    (tmp_path / name).write_text(text)
+    texts = {'json': '{"vehicle": "car", "bike": null}', 'yaml': 'vehicle: car\nbike: ~\n'}
+    (tmp_path / name).write_text(texts[name[-4:]])
     assert read_class_mapping(tmp_path / name) == {'vehicle': 'car', 'bike': None}
-    sequence = open_source(str(coco_folder), classes=tmp_path / name)
+    sequence = opened(coco_folder, classes=tmp_path / name)
     assert sequence.class_names == ('car', 'motorbike', 'traffic_light', 'traffic_sign')
     assert [frame.ground_truth.labels.tolist() for frame in sequence.frames] == [[0, 2], [3]]
 

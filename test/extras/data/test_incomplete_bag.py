@@ -25,9 +25,8 @@ def mcap(tmp_path_factory):
         schema = writer.register_schema('Word', 'ros2msg', b'string data')
         channels = [writer.register_channel(topic, 'cdr', schema) for topic in ('/even', '/odd')]
         for number in range(COUNT):
-            writer.add_message(
-                channels[number % 2], number, f'{number:03} {"word " * 30}'.encode(), number
-            )
+            data = f'{number:03} {"word " * 30}'.encode()
+            writer.add_message(channels[number % 2], number, data, number)
         writer.finish()
     with file.open('rb') as stream:
         summary = make_reader(stream).get_summary()
@@ -42,10 +41,8 @@ def cut(mcap, tmp_path, size):
 
 def numbers(incomplete):
     with incomplete.open() as stream:
-        return [
-            int(message.data[:3])
-            for _, _, message in make_reader(stream, validate_crcs=True).iter_messages()
-        ]
+        messages = make_reader(stream, validate_crcs=True).iter_messages()
+        return [int(message.data[:3]) for _, _, message in messages]
 
 
 def test_a_chunk_whose_content_was_changed_ends_what_is_read(mcap, tmp_path):
@@ -79,28 +76,22 @@ def test_file_and_new_index_are_one_stream_wherever_it_is_read(mcap, tmp_path_fa
 def salvaged(tmp_path, commands):
     """What is salvaged of a bag of three rows after commands on its list of tables, which may name a place to write."""
     (tmp_path / 'out').mkdir()
-    with closing(sqlite3.connect(tmp_path / 'bag.db3')) as connection:
+    written = tmp_path / 'written'
+    bag = tmp_path / 'bag.db3'
+    with closing(sqlite3.connect(bag)) as connection:
         connection.execute('CREATE TABLE messages (id INTEGER PRIMARY KEY, data BLOB)')
-        connection.executemany(
-            'INSERT INTO messages VALUES (?, ?)', [(row, b'x' * 500) for row in range(3)]
-        )
+        rows = [(row, b'x' * 500) for row in range(3)]
+        connection.executemany('INSERT INTO messages VALUES (?, ?)', rows)
         connection.execute('PRAGMA writable_schema = ON')
         for command, *values in commands:
-            connection.execute(
-                command, [value.format(place=tmp_path / 'written') for value in values]
-            )
+            connection.execute(command, [value.format(place=written) for value in values])
         connection.commit()
-    with closing(
-        sqlite3.connect(salvage_sqlite(tmp_path / 'bag.db3', tmp_path / 'out'))
-    ) as connection:
+    with closing(sqlite3.connect(salvage_sqlite(bag, tmp_path / 'out'))) as connection:
         tables = [name for (name,) in connection.execute('SELECT name FROM sqlite_master')]
-        rows = (
-            [row for (row,) in connection.execute('SELECT id FROM messages ORDER BY id')]
-            if tables
-            else []
-        )
-    assert not (tmp_path / 'written').exists()
-    return tables, rows
+        query = 'SELECT id FROM messages ORDER BY id'
+        found = [row for (row,) in connection.execute(query)] if tables else []
+    assert not written.exists()
+    return tables, found
 
 
 @pytest.mark.parametrize(
@@ -114,13 +105,9 @@ def salvaged(tmp_path, commands):
 def test_statements_of_the_file_are_not_executed(tmp_path, statement):
     """A file whose list of tables was written by hand: SQL that opens or makes another file, or never ends."""
     insert = "INSERT INTO sqlite_master VALUES ('table', ?, ?, 0, ?)"
-    assert salvaged(
-        tmp_path,
-        [
-            (insert, 'evil0', 'evil0', statement),
-            (insert, 'evil1', 'evil1', "CREATE TABLE p.t AS SELECT 'touch here' AS x"),
-        ],
-    ) == (['messages'], [0, 1, 2])
+    evil = statement, "CREATE TABLE p.t AS SELECT 'touch here' AS x"
+    commands = [(insert, f'evil{number}', f'evil{number}', sql) for number, sql in enumerate(evil)]
+    assert salvaged(tmp_path, commands) == (['messages'], [0, 1, 2])
 
 
 def test_a_statement_under_the_name_of_a_table_of_rosbag2_is_not_executed_either(tmp_path):

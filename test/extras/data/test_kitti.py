@@ -1,8 +1,8 @@
-import numpy as np
 import pytest
+from plain_images import grey
+from read_sequences import opened, speeds_mps, stamps_ns
 
 from deadline_perception.extras.data.kitti import CLASS_NAMES
-from deadline_perception.extras.data.source import open_source
 
 cv2 = pytest.importorskip('cv2')
 REST = '1.5 1.6 3.9 1.0 1.7 20.0 0.1'
@@ -10,7 +10,7 @@ REST = '1.5 1.6 3.9 1.0 1.7 20.0 0.1'
 
 def image(file):
     file.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(file), np.zeros((50, 100, 3), np.uint8))
+    cv2.imwrite(str(file), grey(50, 100))
 
 
 def test_single_images_with_regions_that_nobody_marked(tmp_path):
@@ -22,15 +22,15 @@ def test_single_images_with_regions_that_nobody_marked(tmp_path):
     labels.write_text(
         f'Car 0.00 0 -1.58 10.0 5.0 30.0 20.0 {REST}\nDontCare -1 -1 -10 50.0 5.0 60.0 9.0 -1 -1 -1 -1000 -1000 -1000 -10\n'
     )
-    sequence = open_source(str(tmp_path))
+    sequence = opened(tmp_path)
     known = sequence.frames[0].ground_truth
     assert sequence.class_names == CLASS_NAMES and sequence.frames[1].ground_truth is None
     assert known.boxes_xyxy_px[0].tolist() == [10, 5, 30, 20] and not known.crowd[0]
     assert known.crowd[1:].all() and known.labels[1:].tolist() == list(range(len(CLASS_NAMES)))
-    assert open_source(str(tmp_path), split='test').frames[0].ground_truth is None
+    assert opened(tmp_path, split='test').frames[0].ground_truth is None
     labels.write_text('Car 0.00 0\n')
     with pytest.raises(ValueError, match='000000.txt is not in the form of labels of KITTI'):
-        open_source(str(tmp_path))
+        opened(tmp_path)
 
 
 def test_videos_with_tracks_and_speeds(tmp_path):
@@ -46,11 +46,11 @@ def test_videos_with_tracks_and_speeds(tmp_path):
     (tmp_path / 'training/oxts/0000.txt').write_text(
         '\n'.join(row.format(speed) for speed in (9.5, -0.1, 'nan'))
     )
-    sequence = open_source(str(tmp_path))
-    assert [frame.stamp_ns for frame in sequence.frames] == [0, 10**8, 2 * 10**8, 12 * 10**8]
-    assert [frame.speed_mps for frame in sequence.frames] == [9.5, 0.0, None, None]
+    sequence = opened(tmp_path)
+    assert stamps_ns(sequence) == [0, 10**8, 2 * 10**8, 12 * 10**8]
+    assert speeds_mps(sequence) == [9.5, 0.0, None, None]
     known = sequence.frames[1].ground_truth
     assert CLASS_NAMES[known.labels[0]] == 'Person_sitting' and known.crowd.sum() == 8
     assert len(sequence.frames[0].ground_truth) == 0 and sequence.frames[3].ground_truth is None
-    assert len(open_source(str(tmp_path / 'training/image_02/0001')).frames) == 1
-    assert len(open_source(str(tmp_path), rate_hz=5).frames) == 3
+    assert len(opened(tmp_path / 'training/image_02/0001').frames) == 1
+    assert len(opened(tmp_path, rate_hz=5).frames) == 3

@@ -1,10 +1,11 @@
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_images import grey
+from read_sequences import opened, stamps_ns
 
 from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.data.bag import write_bag
@@ -20,94 +21,81 @@ def test_drive_with_and_without_options():
     assert drive_options('drive:') == {}
 
 
-@pytest.mark.parametrize(
-    ('text', 'message'),
-    [
-        ('drive:speed=3', "option 'speed' of source .* expected one of seconds, seed"),
-        ('drive:seed=1.5', "option 'seed' .* is '1.5', expected a whole number"),
-        ('drive:seconds=long', "'long', expected a number"),
-        ('drive:seconds=-1', 'drive of -1.0 s'),
-    ],
-)
-def test_refuses_drive_options(text, message):
-    with pytest.raises(ValueError, match=message):
-        open_source(text)
-
-
 def test_tells_data_sets_by_their_folders(coco_folder):
-    assert open_source(str(coco_folder), rate_hz=2).frames[1].stamp_ns == 500_000_000
-    assert open_source(str(coco_folder / 'val.json')).frames[1].stamp_ns == 100_000_000
+    assert opened(coco_folder, rate_hz=2).frames[1].stamp_ns == 500_000_000
+    assert opened(coco_folder / 'val.json').frames[1].stamp_ns == 100_000_000
     (coco_folder / 'val.json').rename(coco_folder / 'instances.json')
-    assert len(open_source(str(coco_folder)).frames) == 2
+    assert len(opened(coco_folder).frames) == 2
     with pytest.raises(ValueError, match='holds none of metadata.yaml'):
-        open_source(str(coco_folder), split='test')
+        opened(coco_folder, split='test')
 
 
 def test_tells_cityscapes(cityscapes_root):
-    assert open_source(str(cityscapes_root)).name == 'cityscapes-val'
-    assert len(open_source(str(cityscapes_root), rate_hz=2).frames) == 2
+    assert opened(cityscapes_root).name == 'cityscapes-val'
+    assert len(opened(cityscapes_root, rate_hz=2).frames) == 2
     with pytest.raises(FileNotFoundError, match='train'):
-        open_source(str(cityscapes_root), split='train')
+        opened(cityscapes_root, split='train')
     shutil.rmtree(cityscapes_root / 'leftImg8bit/val')
     with pytest.raises(ValueError, match='none of the splits val, test, train'):
-        open_source(str(cityscapes_root))
+        opened(cityscapes_root)
 
 
 @pytest.mark.filterwarnings('ignore:.*clipped')
 def test_tells_bdd100k(bdd100k_root):
-    wanted = [0, 10**9, 2 * 10**9]
-    assert [frame.stamp_ns for frame in open_source(str(bdd100k_root), rate_hz=1).frames] == wanted
+    assert stamps_ns(opened(bdd100k_root, rate_hz=1)) == [0, 10**9, 2 * 10**9]
 
 
 def test_tells_bags_in_all_their_forms(tmp_path):
     drive = render_drive(seconds=1.0, rate_hz=10.0, width=64, height=48)
     write_bag(drive, tmp_path / 'folder')
     (tmp_path / 'single').mkdir()
-    write_bag(drive, tmp_path / 'single' / 'a.mcap')
+    write_bag(drive, tmp_path / 'single/a.mcap')
     for name in ('folder', 'single', 'single/a.mcap'):
-        assert len(open_source(str(tmp_path / name)).frames) == 10
-        assert len(open_source(str(tmp_path / name), rate_hz=5).frames) == 5
+        assert len(opened(tmp_path / name).frames) == 10
+        assert len(opened(tmp_path / name, rate_hz=5).frames) == 5
     (tmp_path / 'killed').mkdir()  # a recorder that had begun its second file
     for number, first in enumerate((0, 5)):
-        write_bag(
-            replace(
-                drive,
-                frames=[
-                    replace(frame, stamp_ns=frame.stamp_ns + 10**9)
-                    for frame in drive.frames[first : first + 5]
-                ],
-            ),
-            tmp_path / 'killed' / f'killed_{number}.mcap',
-        )
-    assert len(open_source(str(tmp_path / 'killed')).frames) == 10
+        half = drive.frames[first : first + 5]
+        frames = [replace(frame, stamp_ns=frame.stamp_ns + 10**9) for frame in half]
+        write_bag(replace(drive, frames=frames), tmp_path / f'killed/killed_{number}.mcap')
+    assert len(opened(tmp_path / 'killed').frames) == 10
 
 
-def test_names_what_was_looked_for(tmp_path):
-    with pytest.raises(FileNotFoundError, match="'nowhere' does not exist, expected 'drive'"):
-        open_source('nowhere')
-    with pytest.raises(FileNotFoundError, match="'~nobody-here/data' does not exist"):
-        open_source('~nobody-here/data')
-    with pytest.raises(
-        ValueError,
-        match='holds none of metadata.yaml, leftImg8bit_seq.*images/track.*val.json.*, images$',
-    ):
-        open_source(str(tmp_path))
+@pytest.mark.parametrize(
+    'source, error, words',
+    [
+        ('nowhere', FileNotFoundError, "'nowhere' does not exist, expected 'drive'"),
+        ('~nobody-here/data', FileNotFoundError, "'~nobody-here/data' does not exist"),
+        (
+            '.',
+            ValueError,
+            'holds none of metadata.yaml, leftImg8bit_seq.*images/track.*val.json.*, images$',
+        ),
+        ('a.docx', ValueError, r"ends with '.docx', expected 'drive'"),
+        ('drive:speed=3', ValueError, "option 'speed' of source .* expected one of seconds, seed"),
+        ('drive:seed=1.5', ValueError, "option 'seed' .* is '1.5', expected a whole number"),
+        ('drive:seconds=long', ValueError, "'long', expected a number"),
+        ('drive:seconds=-1', ValueError, 'drive of -1.0 s'),
+    ],
+)
+def test_names_what_was_looked_for(tmp_path, monkeypatch, source, error, words):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / 'a.docx').write_text('')
-    with pytest.raises(ValueError, match=r"ends with '.docx', expected 'drive'"):
-        open_source(str(tmp_path / 'a.docx'))
-    for rate_hz in (0, -1, float('nan'), float('inf')):
-        with pytest.raises(
-            ValueError, match=f'rate is {rate_hz} Hz, expected a finite number above 0'
-        ):
-            open_source('drive', rate_hz=rate_hz)
+    with pytest.raises(error, match=words):
+        open_source(source)
+
+
+@pytest.mark.parametrize('rate_hz', [0, -1, float('nan'), float('inf')])
+def test_refuses_a_rate_that_is_none(rate_hz):
+    with pytest.raises(ValueError, match=f'rate is {rate_hz} Hz, expected a finite number above 0'):
+        open_source('drive', rate_hz=rate_hz)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(5, 60), st.floats(1, 60), st.integers(2, 80))
 def test_thinning_keeps_the_first_frame_and_the_mean_rate(recorded_hz, wanted_hz, count):
     frames = tuple(
-        Frame(str(i), round(i * 1e9 / recorded_hz), lambda: np.zeros((1, 1, 3), np.uint8))
-        for i in range(count)
+        Frame(str(i), round(i * 1e9 / recorded_hz), lambda: grey(1, 1)) for i in range(count)
     )
     kept = thin_out(Sequence('s', (), frames), wanted_hz).frames
     assert kept[0] is frames[0]

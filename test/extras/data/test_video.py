@@ -7,6 +7,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from plain_images import grey
+from read_sequences import object_counts, speeds_mps, stamps_ns
 from timed_videos import matroska
 
 from deadline_perception.extras.data import video
@@ -25,17 +27,20 @@ def clip(tmp_path):
     writer = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*'MJPG'), 20.0, (64, 48))
     assert writer.isOpened()
     for index in range(50):
-        writer.write(np.full((48, 64, 3), 5 * index, np.uint8))
+        writer.write(grey(48, 64, 5 * index))
     writer.release()
     return file
 
 
-def test_stamps_follow_the_frame_rate(clip):
+def test_stamps_follow_the_frame_rate_and_frames_load_in_any_order(clip):
     sequence = read_video(clip)
-    assert len(sequence.frames) == 50
-    assert [frame.stamp_ns for frame in sequence.frames[:3]] == [0, 50_000_000, 100_000_000]
-    assert sequence.class_names == ()
-    assert sequence.frames[0].ground_truth is None and sequence.frames[0].speed_mps is None
+    assert len(sequence.frames) == 50 and sequence.class_names == ()
+    assert stamps_ns(sequence)[:3] == [0, 50_000_000, 100_000_000]
+    assert object_counts(sequence) == speeds_mps(sequence) == [None] * 50
+    for index in (0, 1, 2, 49, 3, 3, 45, 10, 12):
+        image = sequence.frames[index].load_bgr()
+        assert image.shape == (48, 64, 3)
+        assert image.mean() == pytest.approx(5 * index, abs=2.5)
 
 
 def test_the_name_may_have_a_colon(tmp_path, monkeypatch):
@@ -44,20 +49,15 @@ def test_the_name_may_have_a_colon(tmp_path, monkeypatch):
     assert len(read_video(Path('2026-01-01T12:30:00.mkv')).frames) == 3
 
 
-def test_frames_load_in_any_order(clip):
-    frames = read_video(clip).frames
-    for index in (0, 1, 2, 49, 3, 3, 45, 10, 12):
-        image = frames[index].load_bgr()
-        assert image.shape == (48, 64, 3)
-        assert image.mean() == pytest.approx(5 * index, abs=2.5)
-
-
-def test_refuses_what_is_no_video(tmp_path):
+def test_refuses_what_is_no_video_or_has_too_many_pixels(tmp_path, clip, monkeypatch):
     with pytest.raises(FileNotFoundError, match='expected a video file'):
         read_video(tmp_path / 'none.mp4')
     (tmp_path / 'text.mp4').write_text('no pixels here')
     with pytest.raises(ValueError, match='cannot be opened'):
         read_video(tmp_path / 'text.mp4')
+    monkeypatch.setattr(video, 'MOST_PX', 1000)
+    with pytest.raises(ValueError, match='is 64 x 48 px, expected at most 1000 px'):
+        read_video(clip)
 
 
 @pytest.mark.skipif(not HIGHWAY.is_file(), reason='the highway video is not here')
@@ -159,11 +159,9 @@ def test_speeds_of_a_bdd100k_video_are_those_at_the_times_of_its_frames(tmp_path
     (tmp_path / 'info/100k/val').mkdir(parents=True)
     file = matroska(tmp_path / 'videos/val/a.mkv', [0, 33, 1000, 3000])
     rows = [{'timestamp': 1_506_800_843_701 + 1000 * s, 'speed': float(s)} for s in range(5)]
-    (tmp_path / 'info/100k/val/a.json').write_text(
-        json.dumps({'startTime': rows[0]['timestamp'], 'endTime': rows[-1]['timestamp'],
-                    'locations': rows})
-    )  # fmt: skip
-    speeds = [frame.speed_mps for frame in read_bdd100k_video(file).frames]
+    ends = {'startTime': rows[0]['timestamp'], 'endTime': rows[-1]['timestamp']}
+    (tmp_path / 'info/100k/val/a.json').write_text(json.dumps({**ends, 'locations': rows}))
+    speeds = speeds_mps(read_bdd100k_video(file))
     assert speeds == pytest.approx([0, 0.033, 1, 3], abs=1e-6)
 
 
@@ -173,9 +171,3 @@ def test_a_video_that_was_cut_has_the_frames_that_are_whole(tmp_path, clip):
     assert 5 < len(frames) < 50
     assert frames[-1].load_bgr().mean() == pytest.approx(5 * (len(frames) - 1), abs=2.5)
     assert frames[5].load_bgr().mean() == pytest.approx(25, abs=2.5)
-
-
-def test_a_video_of_too_many_pixels_is_refused(tmp_path, clip, monkeypatch):
-    monkeypatch.setattr(video, 'MOST_PX', 1000)
-    with pytest.raises(ValueError, match='is 64 x 48 px, expected at most 1000 px'):
-        read_video(clip)

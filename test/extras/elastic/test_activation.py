@@ -11,26 +11,22 @@ GROUPS = (UnitGroup(100), UnitGroup(6), UnitGroup(32, 'it is a first layer'))
 
 @given(st.floats(0.001, 1.0))
 def test_activates_the_most_important_share_of_every_layer(utilisation):
-    activation = activate(GROUPS, utilisation)
-    assert activation.kept == (
-        max(1, math.floor(utilisation * 100 + 1e-9)),
-        max(1, math.floor(utilisation * 6 + 1e-9)),
-        32,
-    )
+    kept = [max(1, math.floor(utilisation * units + 1e-9)) for units in (100, 6)]
+    assert activate(GROUPS, utilisation).kept == (*kept, 32)
 
 
 def test_rounding_does_not_cost_a_neuron():
     assert activate(GROUPS, 0.29).kept[0] == 29
 
 
-def test_row_is_that_of_the_next_larger_setting():
-    rows = [
-        activate(GROUPS, utilisation, (0.25, 0.5, 1.0)).row
-        for utilisation in (0.1, 0.25, 0.26, 0.5, 0.9, 1.0)
-    ]
-    assert rows == [0, 0, 1, 1, 2, 2]
-    assert [activate(GROUPS, u, (0.25, 0.5, 1.0)).is_setting for u in (0.25, 0.3)] == [True, False]
-    assert [activate(GROUPS, u, (0.25, 0.5, 1.0)).key for u in (0.5, 0.3)] == [1, None]
+@pytest.mark.parametrize(
+    'utilisation, row, key',
+    [(0.1, 0, None), (0.25, 0, 0), (0.26, 1, None), (0.3, 1, None), (0.5, 1, 1), (0.9, 2, None),
+     (1.0, 2, 2)],
+)  # fmt: skip
+def test_row_is_that_of_the_next_larger_setting(utilisation, row, key):
+    found = activate(GROUPS, utilisation, (0.25, 0.5, 1.0))
+    assert (found.row, found.key, found.is_setting) == (row, key, key is not None)
 
 
 @pytest.mark.parametrize(

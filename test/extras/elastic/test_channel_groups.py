@@ -27,22 +27,16 @@ def test_a_group_becomes_coarser_but_never_finer():
     assert group.units == 4
 
 
-def test_concatenations_that_differ_stay_whole():
-    groups = [ChannelGroup(size) for size in (4, 8, 6, 6)]
-    tie_layouts(
-        Layout(1, (Part(groups[0], 4), Part(groups[1], 8))),
-        Layout(1, (Part(groups[2], 6), Part(groups[3], 6))),
-        'why',
-    )
-    assert [group.whole_because for group in groups] == ['why'] * 4
+def concatenations(*sizes):
+    """Four groups, after two are tied to the two others."""
+    groups = [ChannelGroup(size) for size in sizes]
+    parts = [Part(group, group.units) for group in groups]
+    tie_layouts(Layout(1, tuple(parts[:2])), Layout(1, tuple(parts[2:])), 'why')
+    return groups
 
 
-def test_equal_concatenations_are_tied_part_by_part():
-    groups = [ChannelGroup(size) for size in (4, 8, 4, 8)]
-    tie_layouts(
-        Layout(1, (Part(groups[0], 4), Part(groups[1], 8))),
-        Layout(1, (Part(groups[2], 4), Part(groups[3], 8))),
-        'why',
-    )
+def test_equal_concatenations_are_tied_part_by_part_and_others_stay_whole():
+    assert [group.whole_because for group in concatenations(4, 8, 6, 6)] == ['why'] * 4
+    groups = concatenations(4, 8, 4, 8)
     assert groups[0].root is groups[2].root and groups[1].root is groups[3].root
     assert groups[0].root is not groups[1].root

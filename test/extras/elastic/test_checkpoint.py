@@ -30,9 +30,9 @@ SOURCE = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
 @pytest.fixture(scope='module')
 def network() -> ElasticNetwork:
     data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))
-    return ElasticNetwork(
-        elastic(SOURCE.ordinary(), SOURCE.example_inputs, data, settings=(0.25, 0.5, 1.0)), SOURCE
-    )
+    settings = (0.25, 0.5, 1.0)
+    module = elastic(SOURCE.ordinary(), SOURCE.example_inputs, data, settings=settings)
+    return ElasticNetwork(module, SOURCE)
 
 
 @pytest.fixture
@@ -41,16 +41,17 @@ def file(network, tmp_path) -> Path:
     return tmp_path / 'net.safetensors'
 
 
+@torch.no_grad()
+def same_output(one, other, inputs):
+    torch.testing.assert_close(*(module(inputs, utilisation=0.5) for module in (one, other)))
+
+
 def test_round_trip(network, file):
     assert is_elastic(file) and not list(file.parent.glob('.*'))
     other = load_weights(file, 'cpu')
     assert (other.weights_hash, other.network_hash) == (network.weights_hash, network.network_hash)
     assert (other.source, other.module.settings) == (SOURCE, (0.25, 0.5, 1.0))
-    inputs = torch.randn(2, 3, 48, 64)
-    with torch.no_grad():
-        torch.testing.assert_close(
-            other.module(inputs, utilisation=0.5), network.module(inputs, utilisation=0.5)
-        )
+    same_output(other.module, network.module, torch.randn(2, 3, 48, 64))
 
 
 def test_a_network_with_a_parameter_of_its_own_is_kept_too(tmp_path, monkeypatch):
@@ -58,11 +59,7 @@ def test_a_network_with_a_parameter_of_its_own_is_kept_too(tmp_path, monkeypatch
     module = elastic(source.ordinary(), source.example_inputs, images(), settings=(0.5, 1.0))
     save_elastic(ElasticNetwork(module, source), tmp_path / 'net.safetensors')
     monkeypatch.setenv(CALLABLES, 'other:one,made_up_elastic:two_classes')
-    with torch.no_grad():
-        torch.testing.assert_close(
-            load_elastic(tmp_path / 'net.safetensors').module(images(), utilisation=0.5),
-            module(images(), utilisation=0.5),
-        )
+    same_output(load_elastic(tmp_path / 'net.safetensors').module, module, images())
 
 
 def rewritten(file: Path, place: str, value: object) -> Path:
@@ -74,7 +71,7 @@ def rewritten(file: Path, place: str, value: object) -> Path:
 
 
 @pytest.mark.parametrize(
-    ('place', 'value', 'message'),
+    'place, value, message',
     [
         ('facts.format', 99, 'its format is 99'),
         ('facts.settings', REMOVED, 'settings'),
@@ -106,16 +103,9 @@ def test_refuses_metadata_that_describe_nothing(tmp_path, text):
 def test_the_command_refuses_code_in_a_file_and_does_not_run_it(file, tmp_path):
     (tmp_path / 'payload.py').write_text('print("executed")')
     rewritten(file, 'facts.source.model', 'payload:run')
+    words = f'profile --quick --weights {file} --out {tmp_path}/profile.json'
     done = subprocess.run(
-        module_command(
-            'deadline_perception.tools.command_line',
-            'profile',
-            '--quick',
-            '--weights',
-            str(file),
-            '--out',
-            str(tmp_path / 'profile.json'),
-        ),
+        module_command('deadline_perception.tools.command_line', *words.split()),
         cwd=tmp_path,
         env={**os.environ, 'PYTHONPATH': str(tmp_path)},
         capture_output=True,

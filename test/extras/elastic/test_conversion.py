@@ -27,15 +27,10 @@ def test_torchvision_networks_convert(model, size, share):
     inputs = torch.randn(2, 3, size, size, generator=generator)
     network = elastic(module, source.example_inputs, inputs, settings=(0.5, 1.0))
     with torch.no_grad():
-        expected, found = module(inputs), network(inputs)
-        masked, narrow = (
-            MaskedNetwork(network, network.activate(0.5)).compute(inputs),
-            network(inputs, utilisation=0.5),
-        )
-    for given, made in ((expected, found), (masked, narrow)):
-        for one, other in zip(
-            *((part if isinstance(part, tuple) else (part,)) for part in (given, made))
-        ):
+        masked = MaskedNetwork(network, network.activate(0.5)).compute(inputs)
+        pairs = (module(inputs), network(inputs)), (masked, network(inputs, utilisation=0.5))
+    for pair in pairs:
+        for one, other in zip(*(part if isinstance(part, tuple) else (part,) for part in pair)):
             scale = one.abs().max()
             torch.testing.assert_close(other / scale, one / scale, rtol=0.0, atol=1e-4)
     assert network.used_weights(0.5) < share * network.weights
@@ -44,11 +39,8 @@ def test_torchvision_networks_convert(model, size, share):
 class Wrong(nn.Module):
     def __init__(self, layer: nn.Module | None = None) -> None:
         super().__init__()
-        self.stem, self.middle, self.last = (
-            nn.Conv2d(3, 8, 3),
-            nn.Conv2d(8, 8, 3),
-            nn.Conv2d(8, 2, 1),
-        )
+        self.stem, self.middle = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
+        self.last = nn.Conv2d(8, 2, 1)
         self.layer = layer if layer is not None else nn.Identity()
 
     def forward(self, x):
@@ -96,10 +88,8 @@ def test_what_an_unknown_operation_reads_stays_whole(operation, name):
     assert whole['middle'].startswith(name)
     assert whole['middle'].endswith('needs all channels')
     assert whole['layer'] == ''
-    torch.testing.assert_close(
-        network(images(), utilisation=0.5),
-        MaskedNetwork(network, network.activate(0.5)).compute(images()),
-    )
+    expected = MaskedNetwork(network, network.activate(0.5)).compute(images())
+    torch.testing.assert_close(network(images(), utilisation=0.5), expected)
 
 
 class UsedTwice(Wrong):

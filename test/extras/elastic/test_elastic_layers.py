@@ -17,24 +17,15 @@ def norm() -> ElasticBatchNorm:
     nn.init.normal_(layer.bias)
     layer.running_mean.normal_()
     layer.running_var.uniform_(0.5, 2.0)
-    spans = (Span(1, 6),)
-    return elastic_layer(
-        {
-            'weight': {0: spans},
-            'bias': {0: spans},
-            'running_mean': {1: spans},
-            'running_var': {1: spans},
-        },
-        layer,
-        2,
-    ).eval()
+    places = {'weight': 0, 'bias': 0, 'running_mean': 1, 'running_var': 1}
+    spans = {name: {place: (Span(1, 6),)} for name, place in places.items()}
+    return elastic_layer(spans, layer, 2).eval()
 
 
 def test_a_norm_is_folded_into_the_convolution_in_inference_alone():
     made, read = (Span(1, 6),), (Span(0, 4),)
-    layer = elastic_layer(
-        {'weight': {0: made, 1: read}, 'bias': {0: made}}, nn.Conv2d(4, 6, 3), 2
-    ).eval()
+    spans = {'weight': {0: made, 1: read}, 'bias': {0: made}}
+    layer = elastic_layer(spans, nn.Conv2d(4, 6, 3), 2).eval()
     layer.norm = norm()
     x = torch.randn(2, 2, 5, 5)
     expected = layer.norm(F.conv2d(x, layer.weight[:3, :2], layer.bias[:3]), HALF)

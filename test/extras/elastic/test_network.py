@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from plain_images import noise
 
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -19,16 +20,16 @@ from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
+IMAGE = noise(60, 80)
 
 
 @pytest.fixture(scope='module')
 def network() -> ElasticNetwork:
     source = NetworkSource('resnet18', ('cat', 'dog', 'fish'), (48, 64))
     data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))
-    return ElasticNetwork(
-        elastic(source.ordinary(), source.example_inputs, data, settings=(0.25, 0.5, 1.0)), source
-    )
+    settings = (0.25, 0.5, 1.0)
+    module = elastic(source.ordinary(), source.example_inputs, data, settings=settings)
+    return ElasticNetwork(module, source)
 
 
 def test_has_one_path_for_each_utilisation(network):
@@ -56,9 +57,8 @@ def test_a_plan_can_change_until_the_layers_begin(network):
         run.redirect(network.path_space.largest)
     with pytest.raises(ValueError, match='expected it to have finished'):
         run.result()
-    np.testing.assert_array_equal(
-        run.finish().scores, network.detect(IMAGE, network.path_space.smallest).scores
-    )
+    expected = network.detect(IMAGE, network.path_space.smallest).scores
+    np.testing.assert_array_equal(run.finish().scores, expected)
 
 
 def test_profile_forecast_and_frontier_serve_it(network):
@@ -70,25 +70,17 @@ def test_profile_forecast_and_frontier_serve_it(network):
     policy = FrontierPolicy(network.path_space, forecast, quality)
     assert policy.plan(1e6, 1.0).path == network.path_space.largest
     assert not policy.plan(0.0, 1.0).feasible
-    assert (
-        profile.mismatches(
-            network_hash=network.network_hash,
-            facts=profile.facts,
-            input_size=network.input_size,
-            engine=network.engine.identity,
-        )
-        == []
-    )
+    own = {name: getattr(network, name) for name in ('network_hash', 'input_size')}
+    engine = network.engine.identity
+    assert profile.mismatches(facts=profile.facts, engine=engine, **own) == []
 
 
 @pytest.mark.slow
 def test_a_detector_finds_objects():
-    source = NetworkSource(
-        'ssdlite320_mobilenet_v3_large', ('car', 'person'), (320, 320), (0.5,) * 3, (0.5,) * 3
-    )
-    module = elastic(
-        source.ordinary(), source.example_inputs, torch.randn(2, 3, 320, 320), settings=(0.5, 1.0)
-    )
+    form = (320, 320), (0.5,) * 3, (0.5,) * 3
+    source = NetworkSource('ssdlite320_mobilenet_v3_large', ('car', 'person'), *form)
+    data = torch.randn(2, 3, 320, 320)
+    module = elastic(source.ordinary(), source.example_inputs, data, settings=(0.5, 1.0))
     network = ElasticNetwork(module, source)
     found = network.detect(IMAGE, network.path_space.smallest)
     assert isinstance(found, Detections) and network.result_type is Detections

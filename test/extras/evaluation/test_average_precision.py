@@ -32,7 +32,7 @@ def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():
 
 
 @pytest.mark.parametrize(
-    ('detections', 'objects', 'count', 'ap50'),
+    'detections, objects, count, ap50',
     [
         # One of two is found: 51 of the 101 recall points. A more certain false alarm halves the precision, but not where
         # it lies on a crowd region.
@@ -58,7 +58,7 @@ def test_nothing_found_scores_zero_and_nothing_known_scores_none():
 
 
 @pytest.mark.parametrize(
-    ('detections', 'ground_truths', 'words'),
+    'detections, ground_truths, words',
     [
         ([Detections.none()], [known(), known()], '1 detections for 2 images'),
         ([found((*BOX, 0.9, 5))], [known((*BOX, 0, 0))], 'label of a detection is 5.*names'),

@@ -9,9 +9,8 @@ from deadline_perception.extras.evaluation.class_accuracy import measure_accurac
 def test_counts_images_whose_class_is_the_most_probable_one():
     network = make_classifier()  # sure of dog, whatever it sees
     data = ClassImages(np.zeros((4, 8, 8, 3), np.uint8), np.array([0, 0, 0, 1]), ('dog', 'cat'))
-    assert measure_accuracy(network, data, list(network.path_space)) == dict.fromkeys(
-        network.path_space, 0.75
-    )
+    paths = list(network.path_space)
+    assert measure_accuracy(network, data, paths) == dict.fromkeys(paths, 0.75)
 
 
 def test_refuses_a_class_that_the_network_does_not_know():

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from plain_images import grey
 
 from deadline_perception.extras.evaluation.crop_accuracy import measure_accuracy, shrunk
 from deadline_perception.extras.rendered_drive.object_views import ObjectView
@@ -11,7 +12,7 @@ from deadline_perception.extras.several_networks.classifier.network import (
 
 torch = pytest.importorskip('torch')
 NAMES = ('background', 'stop', 'warning')
-PLAIN = np.full((40, 40, 3), 120, np.uint8)
+PLAIN = grey(40, 40, 120)
 
 
 @pytest.fixture(scope='module')

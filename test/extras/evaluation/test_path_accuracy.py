@@ -2,10 +2,13 @@
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up_labels import known
+from plain_images import grey
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
@@ -59,36 +62,22 @@ class Detector:
 
 
 def annotated(count: int, names=('vehicle', 'bike')) -> Sequence:
-    frames = [
-        Frame(
-            str(index),
-            index,
-            lambda shift=index: np.full((100, 100, 3), shift, np.uint8),
-            ground_truth=None
-            if index == 0
-            else GroundTruth([[value + index for value in BOX]], [0], [False]),
-        )
-        for index in range(count)
-    ]
+    frames = []
+    for index in range(count):
+        objects = known([*(value + index for value in BOX), 0, 0]) if index else None
+        frames.append(Frame(str(index), index, partial(grey, 100, 100, index), None, objects))
     return Sequence('made up', names, tuple(frames))
 
 
 def test_measures_every_path_and_reports_progress():
     sequence, done = annotated(4), []
-    results = measure_paths(
-        Detector(),
-        sequence,
-        annotated_frames(sequence),
-        [SPACE.largest, SPACE.smallest],
-        done.append,
-        draws=5,
-        ranked_by=('vehicle',),
-    )
-    assert results[SPACE.largest].precision.ap == pytest.approx(1.0)
-    assert results[SPACE.largest].pooled == pytest.approx(1.0)
-    assert results[SPACE.largest].resampled == pytest.approx(np.ones(5))
-    assert results[SPACE.smallest].precision.ap == 0.0
-    assert results[SPACE.smallest].resampled.tolist() == [0.0] * 5
+    frames = annotated_frames(sequence)
+    paths = [SPACE.largest, SPACE.smallest]
+    options = {'draws': 5, 'ranked_by': ('vehicle',)}
+    results = measure_paths(Detector(), sequence, frames, paths, done.append, **options)
+    for path, ap in zip(paths, (pytest.approx(1.0), 0.0)):
+        assert [results[path].precision.ap, results[path].pooled] == [ap, ap]
+        assert results[path].resampled.tolist() == [ap] * 5
     assert results[SPACE.largest].precision.images == 3
     assert done == [1, 2, 3, 4, 5, 6]
 
@@ -96,20 +85,13 @@ def test_measures_every_path_and_reports_progress():
 def test_paths_share_what_they_have_in_common():
     detector = Detector()
     largest = SPACE.largest
-    paths = [
-        largest,
-        largest.replace(head='0'),
-        largest.replace(proposals=10),
-        largest.replace(head='1'),
-    ]
-    found = dict(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), paths))
+    changes = {}, {'head': '0'}, {'proposals': 10}, {'head': '1'}
+    paths = [largest.replace(**change) for change in changes]
+    found = dict(detect_on_paths(detector, grey(4, 4), paths))
     assert set(found) == set(paths)
-    counts = {
-        name: detector.passed.count(name)
-        for name in ('pre', 'stage1', 'pyramid', 'rpn', 'proposals', 'head')
-    }
-    assert counts == {'pre': 1, 'stage1': 1, 'pyramid': 1, 'rpn': 1, 'proposals': 2, 'head': 4}
-    assert list(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), [])) == []
+    expected = {'pre': 1, 'stage1': 1, 'pyramid': 1, 'rpn': 1, 'proposals': 2, 'head': 4}
+    assert {name: detector.passed.count(name) for name in expected} == expected
+    assert list(detect_on_paths(detector, grey(4, 4), [])) == []
 
 
 def test_paths_are_ranked_by_the_classes_with_enough_objects():
@@ -135,9 +117,8 @@ def test_paths_are_ranked_by_the_classes_with_enough_objects():
 
 @pytest.mark.parametrize('weights', ['street'])
 def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
-    table = json.loads(
-        (Path(__file__).parents[3] / 'models' / f'{weights}.quality.json').read_text()
-    )
+    models = Path(__file__).parents[3] / 'models'
+    table = json.loads((models / f'{weights}.quality.json').read_text())
     assert table['metric'] == 'pooled_ap'
     for row in table['paths'].values():
         counts = {name: scores['ground_truths'] for name, scores in row['per_class'].items()}
@@ -147,23 +128,16 @@ def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
         ]
         ranking = ranking_classes(ground_truths, tuple(counts))
         assert ranking == table['ranked_by'] and {'vehicle', 'person'} <= set(ranking)
-        assert row['pooled_ap'] == pytest.approx(
-            np.mean([row['per_class'][name]['ap'] for name in ranking]), abs=1e-12
-        )
+        mean = np.mean([row['per_class'][name]['ap'] for name in ranking])
+        assert row['pooled_ap'] == pytest.approx(mean, abs=1e-12)
 
 
 def test_pooled_precision_is_nan_when_no_class_ranks():
-    frame = Frame(
-        '0',
-        0,
-        lambda: np.zeros((100, 100, 3), np.uint8),
-        ground_truth=GroundTruth([BOX], [1], [False]),
-    )
+    frame = Frame('0', 0, lambda: grey(100, 100), None, known([*BOX, 1, 0]))
     sequence = Sequence('bikes', ('vehicle', 'bike'), (frame,))
     scores = measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest]
-    assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0], (
-        'ranked by all classes then'
-    )
+    # ranked by all classes then
+    assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0]
 
 
 def test_limit_spreads_the_images_evenly():

@@ -55,9 +55,8 @@ def test_draws_without_objects_are_left_out_of_the_errors():
     values = np.random.default_rng(0).uniform(0.2, 0.4, (5, 10))
     with_gap = np.hstack([values, np.full((5, 1), np.nan)])
     assert np.array_equal(chance_errors(paths, with_gap), chance_errors(paths, values))
-    with pytest.raises(
-        ValueError, match='1 draws have a value for every path, expected at least 2'
-    ):
+    words = '1 draws have a value for every path, expected at least 2'
+    with pytest.raises(ValueError, match=words):
         chance_errors(paths, with_gap[:, -2:])
     with pytest.raises(ValueError, match=r'shape \(5, 11\), expected \[4 paths, draws\]'):
         chance_errors(paths[:4], with_gap)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from made_up_labels import known
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.records import GroundTruth
@@ -9,6 +10,7 @@ from deadline_perception.extras.evaluation.average_precision import average_prec
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 
 NAMES = ('vehicle', 'bike', 'traffic_light')
+ONE = known([0, 0, 9, 9, 0, 0])
 
 
 def made_up(images: int, seed: int) -> tuple[list[Detections], list[GroundTruth]]:
@@ -21,12 +23,8 @@ def made_up(images: int, seed: int) -> tuple[list[Detections], list[GroundTruth]
         boxes = np.hstack([low, low + rng.uniform(10, 100, (count, 2))])
         labels = rng.choice([0, 2], count)
         ground_truths.append(GroundTruth(boxes, labels, rng.random(count) < 0.1))
-        found = np.vstack(
-            [
-                boxes[rng.random(count) < 0.8] + rng.normal(0, 2, 4),
-                rng.uniform(0, 40, (2, 4)) + [0, 0, 60, 60],
-            ]
-        )
+        right = boxes[rng.random(count) < 0.8] + rng.normal(0, 2, 4)
+        found = np.vstack([right, rng.uniform(0, 40, (2, 4)) + [0, 0, 60, 60]])
         detections.append(Detections(found, rng.random(len(found)), rng.choice([0, 2], len(found))))
     return detections, ground_truths
 
@@ -37,10 +35,9 @@ def test_equals_the_precision_of_images_repeated(seed):
     draws = np.vstack([np.ones((1, 12), int), bootstrap_draws(12, 4, seed)])
     for counts, value in zip(draws, resampled_ap(detections, ground_truths, NAMES, draws)):
         repeated = np.repeat(np.arange(12), counts)
-        expected = average_precision(
-            [detections[i] for i in repeated], [ground_truths[i] for i in repeated], NAMES
-        ).ap
-        assert value == pytest.approx(expected, abs=1e-12)
+        images = ([given[i] for i in repeated] for given in (detections, ground_truths))
+        expected = average_precision(*images, NAMES)
+        assert value == pytest.approx(expected.ap, abs=1e-12)
 
 
 def test_of_one_class_alone():
@@ -54,11 +51,9 @@ def test_of_one_class_alone():
 
 
 def test_a_draw_without_objects_is_nan_and_nothing_found_is_zero():
-    ground_truths = [
-        GroundTruth([[0, 0, 9, 9]], [0], [False]),
-        GroundTruth(np.zeros((0, 4)), [], []),
-    ]
-    values = resampled_ap([Detections.none()] * 2, ground_truths, NAMES, np.array([[2, 0], [0, 2]]))
+    ground_truths = [ONE, known()]
+    draws = np.array([[2, 0], [0, 2]])
+    values = resampled_ap([Detections.none()] * 2, ground_truths, NAMES, draws)
     assert values[0] == 0.0 and np.isnan(values[1])
     assert np.isnan(resampled_ap([], [], NAMES, np.zeros((1, 0), int))[0])
 
@@ -81,11 +76,14 @@ def test_neighbours_are_drawn_together():
     assert bootstrap_draws(3, 50).max() > 1, 'few images are drawn one by one'
 
 
-def test_refuses_other_shapes_and_unknown_classes():
-    ground_truths = [GroundTruth([[0, 0, 9, 9]], [0], [False])]
-    with pytest.raises(ValueError, match=r'shape \(1, 2\), expected \[draws, 1 images\]'):
-        resampled_ap([Detections.none()], ground_truths, NAMES, np.ones((1, 2), int))
-    with pytest.raises(ValueError, match="class 'tram' is unknown"):
-        resampled_ap([Detections.none()], ground_truths, NAMES, np.ones((1, 1), int), ('tram',))
-    with pytest.raises(ValueError, match='2 detections for 1 images'):
-        resampled_ap([Detections.none()] * 2, ground_truths, NAMES, np.ones((1, 1), int))
+@pytest.mark.parametrize(
+    'images, draws, classes, words',
+    [
+        (1, 2, (), r'shape \(1, 2\), expected \[draws, 1 images\]'),
+        (1, 1, [('tram',)], "class 'tram' is unknown"),
+        (2, 1, (), '2 detections for 1 images'),
+    ],
+)
+def test_refuses_other_shapes_and_unknown_classes(images, draws, classes, words):
+    with pytest.raises(ValueError, match=words):
+        resampled_ap([Detections.none()] * images, [ONE], NAMES, np.ones((1, draws), int), *classes)

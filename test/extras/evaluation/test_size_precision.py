@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
+from made_up_labels import found, known
 
-from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import GroundTruth
 from deadline_perception.decision.scene import SIZE_NAMES
 from deadline_perception.extras.evaluation.size_precision import objects_by_size, precision_by_size
 
@@ -10,33 +9,23 @@ SIZE = (100, 400)
 NEAR, FAR = [0, 0, 200, 50], [300, 10, 304, 20]
 
 
-def truth(boxes, labels):
-    return GroundTruth(
-        boxes_xyxy_px=np.array(boxes, np.float32).reshape(-1, 4),
-        labels=np.array(labels, np.int64),
-        crowd=np.zeros(len(labels), bool),
-    )
-
-
 def test_objects_are_counted_by_class_and_share_of_their_image():
-    counts = objects_by_size([truth([NEAR, FAR], [0, 1]), truth([], [])], 2, [SIZE, SIZE])
+    counts = objects_by_size([known([*NEAR, 0, 0], [*FAR, 1, 0]), known()], 2, [SIZE, SIZE])
     assert counts.tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 0, 0]]
 
 
 def test_what_is_found_of_one_size_says_nothing_of_another():
-    known = [truth([NEAR, FAR], [0, 0])]
-    found = [Detections([NEAR], [0.9], [0])]
-    values = precision_by_size(found, known, ('vehicle', 'person'), [SIZE])
+    objects = [known([*NEAR, 0, 0], [*FAR, 0, 0])]
+    values = precision_by_size([found([*NEAR, 0.9, 0])], objects, ('vehicle', 'person'), [SIZE])
     assert values.shape == (2, len(SIZE_NAMES))
     assert values[0, -1] == pytest.approx(1.0) and values[0, 0] == 0.0
     assert np.isnan(values[0, 1:4]).all() and np.isnan(values[1]).all()
 
 
 def test_a_box_of_half_the_overlap_counts_at_50_alone():
-    known = [truth([NEAR], [0])]
-    found = [Detections([[0, 0, 120, 50]], [0.9], [0])]
-    assert precision_by_size(found, known, ('v',), [SIZE], at_50=True)[0, -1] == pytest.approx(1.0)
-    assert precision_by_size(found, known, ('v',), [SIZE])[0, -1] == pytest.approx(0.3)
+    given = [found([0, 0, 120, 50, 0.9, 0])], [known([*NEAR, 0, 0])], ('v',), [SIZE]
+    assert precision_by_size(*given, at_50=True)[0, -1] == pytest.approx(1.0)
+    assert precision_by_size(*given)[0, -1] == pytest.approx(0.3)
 
 
 def test_without_images_nothing_is_known():

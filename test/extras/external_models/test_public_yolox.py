@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from read_sequences import opened
 from torchvision.ops import box_iou
 
 from deadline_perception.core.records import spread_evenly
-from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.external_models import public_yolox
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.public_yolox import (
@@ -38,7 +38,7 @@ def published():
 
 @pytest.fixture(scope='module')
 def images():
-    frames = open_source(str(DATA / 'bdd100k/val.json')).frames
+    frames = opened(DATA / 'bdd100k/val.json').frames
     return [frame.load_bgr() for frame in spread_evenly(frames, 10)]
 
 
@@ -93,15 +93,11 @@ def test_boxes_are_those_of_the_file(published, images):
 
 def decoded(raw, image):
     """Boxes in px of the image, clipped to it, scores and labels of what the file gives, not suppressed."""
-    places = [
-        (column, row, stride)
-        for stride in (8, 16, 32)
-        for row in range(416 // stride)
-        for column in range(416 // stride)
-    ]
-    column, row, stride = np.array(places, np.float32).T
-    centre = np.stack((raw[:, 0] + column, raw[:, 1] + row), 1) * stride[:, None]
-    half = np.exp(raw[:, 2:4]) * stride[:, None] / 2
+    sides = [(416 // stride, stride) for stride in (8, 16, 32)]
+    corners = np.concatenate([np.indices((side, side)).reshape(2, -1)[::-1].T for side, _ in sides])
+    stride = np.repeat(np.float32([8, 16, 32]), [side**2 for side, _ in sides])[:, None]
+    centre = (raw[:, :2] + corners) * stride
+    half = np.exp(raw[:, 2:4]) * stride / 2
     height, width = image.shape[:2]
     boxes = np.concatenate((centre - half, centre + half), 1) * max(height, width) / 416
     boxes = boxes.clip(0, (width, height, width, height)).astype(np.float32)

@@ -21,19 +21,15 @@ def block(quantised):
 
 
 def run(model, *values):
-    request = openvino_core().compile_model(model, 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})(
-        list(values)
-    )
-    return [request[index] for index in range(2)]
+    hints = {'INFERENCE_PRECISION_HINT': 'f32'}
+    found = openvino_core().compile_model(model, 'CPU', hints)(list(values))
+    return [found[index] for index in range(2)]
 
 
 @pytest.mark.parametrize('quantised', [False, True])
 def test_values_are_the_same_with_the_channels_last(quantised):
     model = block(quantised)
-    x, flat = (
-        RNG.normal(size=(1, 4, 6, 5)).astype(np.float32),
-        RNG.normal(size=(3, 2)).astype(np.float32),
-    )
+    x, flat = (RNG.normal(size=size).astype(np.float32) for size in ((1, 4, 6, 5), (3, 2)))
     expected = run(model, x, flat)
     changed = channels_last(model)
     assert [tuple(port.shape) for port in changed.inputs] == [(1, 6, 5, 4), (3, 2)]
@@ -46,9 +42,6 @@ def test_values_are_the_same_with_the_channels_last(quantised):
 @pytest.mark.parametrize('quantised', [False, True])
 def test_what_ends_a_segment_is_computed_on_rows(quantised):
     """OpenVINO orders values of four dimensions in memory as it likes: that cost more than the block's convolutions."""
-    ends = [
-        node
-        for node in channels_last(block(quantised)).get_ordered_ops()
-        if node.get_type_name() in ('Add', 'Relu')
-    ]
+    nodes = channels_last(block(quantised)).get_ordered_ops()
+    ends = [node for node in nodes if node.get_type_name() in ('Add', 'Relu')]
     assert len(ends) == 3 and all(len(node.get_output_shape(0)) == 2 for node in ends)

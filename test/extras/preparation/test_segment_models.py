@@ -31,9 +31,8 @@ def product(factor: float, rows: int = 2):
 
 
 def result(model) -> float:
-    return float(
-        openvino_core().compile_model(model, 'CPU')({0: np.ones((2, 3), np.float32)})[0][0, 0]
-    )
+    compiled = openvino_core().compile_model(model, 'CPU')
+    return float(compiled([np.ones((2, 3), np.float32)])[0][0, 0])
 
 
 def test_models_come_back_and_each_is_kept_once(tmp_path):
@@ -72,7 +71,7 @@ def test_a_key_without_a_model_takes_those_of_its_segment_that_are_most_like_it(
     assert found == [2.0, 3.0, 1.0] and list(models.of('stage3@w1.00')) == []
 
 
-def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path, monkeypatch):
+def test_models_of_other_weights_are_none_and_cut_ones_are_refused(tmp_path):
     assert SegmentModels.load(tmp_path / 'none', 'abc').forms == {}
     models = SegmentModels('abc')
     models.add('post', Form.EXACT, product(3.0))
@@ -81,34 +80,39 @@ def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path,
     (tmp_path / 'cut').write_bytes((tmp_path / 'x').read_bytes()[:-9])
     with pytest.raises(FileRefused):
         SegmentModels.load(tmp_path / 'cut', 'abc')
-    known = {'format': '2', 'weights_hash': 'abc'}
-    for forms in (
-        '{"post": [["8 bit", "gone"]]}',
-        '{"post": [["9 bit", "x.x"]]}',
-        '{"post": 3}',
-        '[]',
-        '{',
-    ):
-        write_tensors(tmp_path / 'wrong', {'x': torch.zeros(1)}, known | {'forms': forms})
-        with pytest.raises(FileRefused):
-            SegmentModels.load(tmp_path / 'wrong', 'abc')
-    monkeypatch.setattr(segment_models, '_MOST_BYTES', 1 << 20)
-    bomb = torch.from_numpy(np.frombuffer(zlib.compress(bytes(2 << 20)), np.uint8).copy())
-    for content, said in (
-        (bomb, 'more than 1 MiB'),
+
+
+def zipped(content: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(zlib.compress(content)), dtype=torch.uint8)
+
+
+def with_table(file, content, forms):
+    write_tensors(file, {'x': content}, {'format': '2', 'weights_hash': 'abc', 'forms': forms})
+    return SegmentModels.load(file, 'abc')
+
+
+@pytest.mark.parametrize(
+    'forms',
+    ['{"post": [["8 bit", "gone"]]}', '{"post": [["9 bit", "x.x"]]}', '{"post": 3}', '[]', '{'],
+)
+def test_damaged_tables_of_models_are_refused(tmp_path, forms):
+    with pytest.raises(FileRefused):
+        with_table(tmp_path / 'wrong', torch.zeros(1), forms)
+
+
+@pytest.mark.parametrize(
+    'content, said',
+    [
+        (zipped(bytes(2 << 20)), 'more than 1 MiB'),
         (torch.zeros(9, dtype=torch.uint8), 'damaged'),
-        (
-            torch.frombuffer(bytearray(zlib.compress(b'x')), dtype=torch.uint8),
-            'x has other content',
-        ),
-    ):
-        write_tensors(
-            tmp_path / 'bomb',
-            {'x': content},
-            known | {'forms': '{"post": [["8 bit", "x.x"]]}'},
-        )
-        with pytest.raises(FileRefused, match=said):
-            SegmentModels.load(tmp_path / 'bomb', 'abc').model('x.x')
+        (zipped(b'x'), 'x has other content'),
+    ],
+)
+def test_damaged_models_are_refused(tmp_path, monkeypatch, content, said):
+    monkeypatch.setattr(segment_models, '_MOST_BYTES', 1 << 20)
+    models = with_table(tmp_path / 'bomb', content, '{"post": [["8 bit", "x.x"]]}')
+    with pytest.raises(FileRefused, match=said):
+        models.model('x.x')
 
 
 def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_path, monkeypatch):

@@ -1,6 +1,9 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import linear
 
 pytest.importorskip('openvino')
 
@@ -32,13 +35,9 @@ def maker_of(store):
 
 def test_every_segment_is_prepared_and_within_the_tolerance(prepared):
     store = SegmentStore.load(prepared.folder, store_origin(FACTS))
-    asked = {
-        key
-        for key in prepared.network().path_space.carriers()
-        if not key.startswith(('pre', 'post'))
-    }
-    assert set(store.segments) == asked
-    assert store.done == set(prepared.network().path_space.carriers())
+    keys = set(prepared.network().path_space.carriers())
+    assert set(store.segments) == {key for key in keys if not key.startswith(('pre', 'post'))}
+    assert store.done == keys
     for key, segment in store.segments.items():
         has_layers = not key.startswith(('proposals', 'regions'))
         assert segment.form is Form.EAGER or segment.error_db >= (20.0 if has_layers else 80.0)
@@ -63,25 +62,21 @@ def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
 
 
 def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        SegmentMaker, 'make', lambda self, key, calls: not made.append((key, len(calls)))
-    )
+    made = {}
     network = prepared.network()
+    make = lambda self, key, calls: made.update({key: len(calls)}) is None  # noqa: E731
+    monkeypatch.setattr(SegmentMaker, 'make', make)
     prepare(network, list(prepared.images), store_in(tmp_path / 'store'), 1)
-    assert {count for key, count in made if not key.startswith('skip')} == {
-        len(prepared.images)
-    }  # some images skip
-    assert {key for key, _ in made} == {
-        key for key in network.path_space.carriers() if not key.startswith(('pre', 'post'))
-    }
+    counts = {count for key, count in made.items() if not key.startswith('skip')}
+    assert counts == {len(prepared.images)}  # some images skip
+    keys = network.path_space.carriers()
+    assert made.keys() == {key for key in keys if not key.startswith(('pre', 'post'))}
 
 
 @pytest.mark.parametrize('count', [0, 7])
 def test_too_few_images_are_refused(prepared, count):
-    with pytest.raises(
-        ValueError, match=f'{count} images to prepare segments with, expected at least 8'
-    ):
+    words = f'{count} images to prepare segments with, expected at least 8'
+    with pytest.raises(ValueError, match=words):
         check_images(made_up_images(count))
 
 
@@ -100,10 +95,7 @@ def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
 
     def wide(values):  # a small signal on large numbers, which cancel
         x = values['x'][0] + 1e4
-        return (
-            torch.nn.functional.linear(x, weight)
-            - torch.nn.functional.linear(torch.full_like(x, 1e4), weight),
-        )
+        return (linear(x, weight) - linear(torch.full_like(x, 1e4), weight),)
 
     store = store_in(tmp_path)
     maker_of(store).make('wide', calls_of(wide, (4, 64)))
@@ -113,7 +105,7 @@ def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('compute', 'is_traced'),
+    'compute, is_traced',
     [
         (lambda x: torch.linalg.svdvals(x), True),
         (lambda x: x * 2.0 if x.sum() > -1e9 else x * 3.0, False),
@@ -123,8 +115,7 @@ def test_what_cannot_be_converted_or_traced_stays_eager(tmp_path, compute, is_tr
     store = store_in(tmp_path)
     maker_of(store).make('data', calls_of(lambda values: (compute(values['x'][0]),), (8, 8)))
     segment = store.segments['data']
-    assert segment.form is Form.EAGER
-    assert segment.reason
+    assert segment.form is Form.EAGER and segment.reason
     assert ('OpConversionFailure' in segment.reason) is is_traced
 
 
@@ -133,10 +124,8 @@ def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):
     store = store_in(tmp_path)
     store.begin('layer', Form.INT8)
     store = store_in(tmp_path)
-    maker_of(store).make(
-        'layer',
-        calls_of(lambda values: (torch.nn.functional.linear(values['x'][0], weight),), (64, 256)),
-    )
+    calls = calls_of(lambda values: (linear(values['x'][0], weight),), (64, 256))
+    maker_of(store).make('layer', calls)
     segment = store.segments['layer']
     assert segment.form is not Form.INT8 and 'ended the process' in segment.reason
 
@@ -193,24 +182,10 @@ def test_a_form_that_was_tried_and_left_may_be_tried_again(tmp_path):
     call = TensorCall(lambda _: (wanted,), {'a': (torch.randn(1, 4),)}, (wanted,))
     choice = SegmentChoice(store, 1)
     choice.compile = lambda *_, **__: b'model'
-    choice.compiler = type(
-        'Wrong',
-        (),
-        {
-            'load': lambda self, compiled, exact=False: (
-                lambda arrays: (np.full((1, 4), 99, np.float32),)
-            )
-        },
-    )()
-    models = type(
-        'OneModel',
-        (),
-        {
-            'forms': {'stage1': [(Form.INT8, 'm')]},
-            'of': lambda self, key: self.forms[key],
-            'model': lambda self, name: object(),
-        },
-    )()
+    wrong = np.full((1, 4), 99, np.float32)
+    choice.compiler = SimpleNamespace(load=lambda *_, **__: lambda arrays: (wrong,))
+    forms = {'stage1': [(Form.INT8, 'm')]}
+    models = SimpleNamespace(forms=forms, of=forms.get, model=lambda name: object())
     assert not SegmentMaker(choice, models).take('stage1', [call])
     again = store_in(tmp_path / 'n-1')
     assert not again.segments and again.begin('stage1', Form.INT8)

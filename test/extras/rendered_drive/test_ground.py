@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from plain_images import grey
 
 from deadline_perception.extras.rendered_drive.camera import Camera, View
 from deadline_perception.extras.rendered_drive.ground import (
@@ -29,7 +30,7 @@ def drawn():
     sky = cloud_panorama(rng, np.array([200.0, 140, 90]), np.array([220.0, 210, 200]), 0.4)
     ground = Ground(rng, course, LAYOUT, place_junctions(rng, 200.0, 300.0), light, sky, 0.4)
     view = View(Camera(), *course.place(10.0, 1.75).tolist(), float(course.heading_rad(10.0)))
-    image = np.zeros((380, 640, 3), np.uint8)
+    image = grey(380, 640)
     horizon = ground.draw_far(image, view)
     ground.draw_road(image, view, 10.0, horizon, [])
     return image, horizon

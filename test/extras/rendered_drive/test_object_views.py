@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
+from made_up_labels import known
+from numpy.lib.stride_tricks import sliding_window_view
+from plain_images import grey, noise
 
 from deadline_perception.core.detections import pairwise_iou
-from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.core.records import Frame
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drive
 from deadline_perception.extras.rendered_drive.object_views import (
     ObjectView,
@@ -16,35 +19,24 @@ from deadline_perception.extras.several_networks.classifier.classes import (
     REFINED,
 )
 
-GREY = np.full((40, 40, 3), 120, np.uint8)
+GREY = grey(40, 40, 120)
 
 
-def frame(image, boxes, labels, crowd):
-    return Frame(
-        'one',
-        0,
-        lambda: image,
-        None,
-        GroundTruth(np.array(boxes), np.array(labels), np.array(crowd)),
-    )
+def frame(image, *rows):
+    return Frame('one', 0, lambda: image, None, known(*rows))
 
 
 def test_objects_are_cut_out_with_their_surroundings_and_crowds_small_and_unknown_ones_left_out():
-    image = np.random.default_rng(0).integers(0, 256, (100, 160, 3), dtype=np.uint8)
-    boxes = [
-        (40, 40, 60, 50),
-        (0, 0, 20, 20),
-        (80, 80, 84, 84),
-        (100, 10, 130, 30),
-        (50, 60, 70, 90),
-    ]
-    views = list(
-        annotated_views(
-            [frame(image, boxes, [0, 0, 0, 1, 2], [False, True, False, False, False])],
-            ('vehicle', 'tram', 'traffic_sign'),
-            backgrounds=0,
-        )
+    image = noise(100, 160)
+    rows = (
+        (40, 40, 60, 50, 0, 0),
+        (0, 0, 20, 20, 0, 1),
+        (80, 80, 84, 84, 0, 0),
+        (100, 10, 130, 30, 1, 0),
+        (50, 60, 70, 90, 2, 0),
     )
+    names = ('vehicle', 'tram', 'traffic_sign')
+    views = list(annotated_views([frame(image, *rows)], names, backgrounds=0))
     assert [view.classes for view in views] == [('vehicle',), REFINED['traffic_sign']]
     left, top, right, bottom = (round(value) for value in views[0].box_xyxy_px)
     np.testing.assert_array_equal(views[0].image_bgr[top:bottom, left:right], image[40:50, 40:60])
@@ -55,28 +47,18 @@ def test_background_overlaps_no_object_by_much_and_is_drawn_by_the_seed():
     drive = render_drive(seconds=2.0, rate_hz=1.0, seed=3, width=160, height=96)
     frames = [one for one in drive.frames if len(one.ground_truth)]
     for one in frames:
-        views = [
-            view
-            for view in annotated_views([one], CLASS_NAMES, backgrounds=20)
-            if view.classes == (BACKGROUND,)
-        ]
+        views = annotated_views([one], CLASS_NAMES, backgrounds=20)
+        views = [view for view in views if view.classes == (BACKGROUND,)]
         assert len(views) > 10
         image = one.load_bgr()
         for view in views:
-            place = next(
-                (x, y)
-                for y in range(image.shape[0] - view.image_bgr.shape[0] + 1)
-                for x in range(image.shape[1] - view.image_bgr.shape[1] + 1)
-                if (
-                    image[y : y + view.image_bgr.shape[0], x : x + view.image_bgr.shape[1]]
-                    == view.image_bgr
-                ).all()
-            )
-            box = np.array(view.box_xyxy_px) + [*place, *place]
+            windows = sliding_window_view(image, view.image_bgr.shape)[:, :, 0]
+            y, x = np.argwhere((windows == view.image_bgr).all((2, 3, 4)))[0]
+            box = np.array(view.box_xyxy_px) + [x, y, x, y]
             assert pairwise_iou([box], one.ground_truth.boxes_xyxy_px).max() < 0.35
-    small = frame(GREY, [(5, 5, 15, 15)], [0], [False])  # smaller than the largest windows
+    small = frame(GREY, (5, 5, 15, 15, 0, 0))  # smaller than the largest windows
     assert len(list(annotated_views([small], CLASS_NAMES, backgrounds=40))) > 1
-    empty = frame(GREY, np.zeros((0, 4)), [], np.zeros(0, bool))
+    empty = frame(GREY)
     first, again, other = (
         next(annotated_views([empty], CLASS_NAMES, backgrounds=1, seed=seed)).box_xyxy_px
         for seed in (1, 1, 2)
@@ -97,10 +79,9 @@ def test_the_lamp_of_a_rendered_light_is_told_by_its_pixels(name, size):
 
 
 def test_a_light_of_which_the_image_shows_less_than_a_pixel_may_have_any_lamp():
-    thin = frame(np.zeros((60, 100, 3), np.uint8), [(99.6, 10, 100, 30)], [0], [False])
-    assert [
-        view.classes for view in annotated_views([thin], ('traffic_light',), backgrounds=0)
-    ] == [REFINED['traffic_light']]
+    thin = frame(grey(60, 100), (99.6, 10, 100, 30, 0, 0))
+    (view,) = annotated_views([thin], ('traffic_light',), backgrounds=0)
+    assert view.classes == REFINED['traffic_light']
 
 
 def test_a_view_without_a_class_is_refused():

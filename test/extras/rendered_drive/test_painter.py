@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from plain_images import grey
 
 from deadline_perception.extras.rendered_drive import road_users
 from deadline_perception.extras.rendered_drive.camera import Camera, View
@@ -48,11 +49,11 @@ def test_what_is_nearer_hides_what_is_farther():
 
 def test_a_mostly_hidden_object_is_crowd_and_a_wholly_hidden_one_none():
     hidden = thing(10.01)
-    _, labels, crowd = visible_objects(
-        [hidden, thing(5.0, y=0.15, label=-1, shape=box(0.9, 1.6))], VIEW
-    )
+    narrow = thing(5.0, y=0.15, label=-1, shape=box(0.9, 1.6))
+    _, labels, crowd = visible_objects([hidden, narrow], VIEW)
     assert labels.tolist() == [0] and crowd.tolist() == [True]
-    assert len(visible_objects([hidden, thing(5.0, label=-1, shape=box(1.5, 1.6))], VIEW)[0]) == 0
+    wide = thing(5.0, label=-1, shape=box(1.5, 1.6))
+    assert len(visible_objects([hidden, wide], VIEW)[0]) == 0
 
 
 def test_a_small_object_is_crowd():
@@ -72,7 +73,7 @@ def test_what_is_behind_or_aside_is_not_in_sight():
 
 
 def test_paint_fills_the_silhouette_of_a_car():
-    image = np.full((380, 640, 3), 128, np.uint8)
+    image = grey(380, 640, 128)
     car = Thing(
         9.0, 0.0, 0.0, 0.0, shape=road_users.car('saloon', (30, 30, 200)), label=0, reach_m=3
     )
@@ -87,7 +88,7 @@ def test_paint_fills_the_silhouette_of_a_car():
 
 
 def test_paint_draws_signs_at_their_place():
-    image = np.zeros((380, 640, 3), np.uint8)
+    image = grey(380, 640)
     sign = Thing(
         8.0, -2.0, 2.0, 0.0, sprite=sign_sprite('no_entry'), size_m=(0.8, 0.8), label=4, reach_m=1
     )

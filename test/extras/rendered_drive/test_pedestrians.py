@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from plain_images import grey
 
 from deadline_perception.extras.rendered_drive.camera import Camera
 from deadline_perception.extras.rendered_drive.drive import Drive
@@ -35,7 +36,7 @@ def test_boxes_hold_the_people_that_are_painted(drive):
         view = drive.view(time_s)
         things = in_sight(drive._things(time_s), view, 125.0)
         boxes, labels, crowd = visible_objects(things, view)
-        with_people, without = (np.zeros((380, 640, 3), np.uint8) for _ in range(2))
+        with_people, without = (grey(380, 640) for _ in range(2))
         paint(with_people, things, view, drive._light)
         paint(without, [thing for thing in things if thing.label != PERSON], view, drive._light)
         changed = (with_people != without).any(2)

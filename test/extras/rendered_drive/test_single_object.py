@@ -1,6 +1,7 @@
 import cv2
 import numpy as np
 import pytest
+from plain_images import grey
 
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES as DETECTED
 from deadline_perception.extras.rendered_drive.drive import render_drive
@@ -12,39 +13,38 @@ from deadline_perception.extras.rendered_drive.single_object import (
 from deadline_perception.extras.rendered_drive.street_furniture import sign_sprite
 from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES, SIGN_FACES
 
-BACKGROUND = np.full((60, 60, 3), 128, np.uint8)
+BACKGROUND = grey(60, 60, 128)
 
 
 OTHERS = {name: face for name, face in SIGN_FACES.items() if not face.isdigit()}
 
 
+def shrunk(image) -> np.ndarray:
+    return cv2.resize(image, (48, 48), interpolation=cv2.INTER_AREA).astype(np.float64)
+
+
 def cut_out(view) -> np.ndarray:
     """The box of a view as 48 x 48 px, float64."""
     left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
-    return cv2.resize(
-        view.image_bgr[top:bottom, left:right], (48, 48), interpolation=cv2.INTER_AREA
-    ).astype(np.float64)
+    return shrunk(view.image_bgr[top:bottom, left:right])
 
 
 def likeness(view, face: str) -> float:
     """Correlation of a rendered sign with a face, over the pixels of the face."""
-    sprite = cv2.resize(sign_sprite(face), (48, 48), interpolation=cv2.INTER_AREA).astype(
-        np.float64
-    )
+    sprite = shrunk(sign_sprite(face))
     inside = sprite[..., 3] > 200
     return float(np.corrcoef(cut_out(view)[inside].ravel(), sprite[inside][:, :3].ravel())[0, 1])
 
 
 @pytest.mark.parametrize('name', OTHERS)
 def test_a_rendered_sign_is_most_like_the_face_of_its_meaning(name):
-    views = [
-        render_object(np.random.default_rng(seed), name, 128.0, BACKGROUND) for seed in range(8)
-    ]
-    like = {
-        meaning: np.mean([likeness(view, face) for view in views])
-        for meaning, face in OTHERS.items()
-    }
-    assert max(like, key=like.get) == name, like
+    generators = [np.random.default_rng(seed) for seed in range(8)]
+    views = [render_object(generator, name, 128.0, BACKGROUND) for generator in generators]
+
+    def like(meaning):
+        return np.mean([likeness(view, OTHERS[meaning]) for view in views])
+
+    assert max(OTHERS, key=like) == name
 
 
 @pytest.mark.parametrize('name', CLASS_NAMES[1:])
@@ -80,7 +80,7 @@ def test_what_is_gathered_has_annotated_objects_background_and_every_class_that_
 
 
 @pytest.mark.parametrize(
-    ('name', 'size', 'match'),
+    'name, size, match',
     [
         ('background', 20.0, "class is 'background', expected one that can be rendered"),
         ('tram', 20.0, "class is 'tram'"),

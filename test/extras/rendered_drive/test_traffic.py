@@ -16,15 +16,10 @@ from deadline_perception.extras.rendered_drive.traffic import (
 
 
 def lane(starts, speeds, direction=1):
-    starts = np.asarray(starts, dtype=float)
-    return Lane(
-        direction,
-        1.75,
-        starts,
-        np.asarray(speeds, dtype=float),
-        np.full(len(starts), 20.0),
-        np.full(len(starts), 4.5),
-    )
+    starts, speeds = np.asarray(starts, float), np.asarray(speeds, float)
+    wanted = np.full(len(starts), 20.0)
+    lengths = np.full(len(starts), 4.5)
+    return Lane(direction, 1.75, starts, speeds, wanted, lengths)
 
 
 def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
@@ -42,9 +37,8 @@ def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
 
 def test_those_who_come_towards_stop_on_their_side():
     junction = Junction(0.0, holds_ego=True, hold_s=99.0, release_m=0.0, phase_s=0.0)
-    motion = drive_along(
-        [lane([-200.0], [0.0]), lane([-80.0], [12.0], direction=-1)], [junction], 15.0
-    )
+    lanes = [lane([-200.0], [0.0]), lane([-80.0], [12.0], direction=-1)]
+    motion = drive_along(lanes, [junction], 15.0)
     assert 0 + STOP_LINE_M < motion.positions_m[1][-1, 0] < STOP_LINE_M + 6
     assert motion.speeds_mps[1][-1, 0] == 0
 

@@ -1,6 +1,7 @@
 """Every late frame gets the cause that its own numbers show."""
 
 import pytest
+from recorded_run import UNSTAMPED
 
 from deadline_perception.extras.report.causes import Cause, worst_frames
 
@@ -14,7 +15,7 @@ LATE = {'total_ms': 150.0, 'network_ms': 50.0}
 
 
 @pytest.mark.parametrize(
-    ('fields', 'cause', 'words'),
+    'fields, cause, words',
     [
         (HELD_UP, Cause.HELD_UP, 'waited 95 ms for the frame before, until its deadline'),
         (SLOW, Cause.BOUND_EXCEEDED, 'took 120 ms, 30 ms beyond its bound, most of it in conv'),
@@ -65,11 +66,7 @@ def test_names_the_cause_of_one_frame_among_ordinary_ones(recorded, fields, caus
 
 
 def test_lists_frames_that_missed_before_tighter_ones_in_time(recorded):
-    worst = worst_frames(
-        recorded(
-            {'total_ms': 99.9},
-            {'total_ms': 50.0, 'outcome': 1},
-            {'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')},
-        )
-    )
+    tight = {'total_ms': 99.9}
+    coasted = {'total_ms': 50.0, 'outcome': 1}
+    worst = worst_frames(recorded(tight, coasted, UNSTAMPED))
     assert [blame.cause for blame in worst] == [Cause.COASTED, Cause.NONE]

@@ -53,17 +53,10 @@ def test_budgets_far_above_the_latency_get_a_logarithmic_axis(recorded):
 
 def seconds_at(svg):
     """Figures of the time axis, and where they stand."""
-    groups = [
-        group
-        for group in ElementTree.fromstring(svg).iter()
-        if group.get('id', '').startswith('xtick_')
-    ]
-    return [
-        (text.text, text.get('x'))
-        for group in groups
-        for text in group.iter()
-        if text.tag.endswith('text')
-    ]
+    parts = ElementTree.fromstring(svg).iter()
+    ticks = [part for part in parts if part.get('id', '').startswith('xtick_')]
+    texts = [part for tick in ticks for part in tick.iter() if part.tag.endswith('text')]
+    return [(text.text, text.get('x')) for text in texts]
 
 
 def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_not_drawn(recorded):

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from recorded_run import UNSTAMPED
 
 from deadline_perception.extras.report.comparison import (
     ComparedFigure,
@@ -20,7 +21,7 @@ def cells(*recordings):
 
 
 @pytest.mark.parametrize(
-    ('values', 'digits', 'shown'),
+    'values, digits, shown',
     [
         ((1.25, 0.0), 2, ['1.25', '0.00', '-1.25']),
         ((80, 81), 0, ['80', '81', '+1']),
@@ -46,10 +47,10 @@ def test_rows_hold_the_figures_of_both_summaries(recorded, drive):
 
 
 def test_paths_are_those_of_either_run_as_shares(recorded):
-    summaries = [
-        summarise(recorded({'path': 'both'}, {'path': 'both'}), {}),
-        summarise(recorded({'path': 'both'}, {'path': 'late'}, {'path': 'late'}, {}), {}),
-    ]
+    both = {'path': 'both'}
+    late = {'path': 'late'}
+    runs = recorded(both, both), recorded(both, late, late, {})
+    summaries = [summarise(run, {}) for run in runs]
     rows = {row.label: row.cells()[1:] for row in compared_paths(summaries)}
     assert rows['both'] == ['100.0', '25.0', '-75.0'] and rows['late'] == ['0.0', '50.0', '+50.0']
     assert next(iter(rows)) == 'both'
@@ -68,7 +69,7 @@ def test_page_and_summary_show_both_runs_under_one_cursor(drive, images, tmp_pat
 
 
 def test_runs_without_stamps_or_their_images_say_so(recorded, images, no_charts, tmp_path):
-    unstamped = recorded({'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')})
+    unstamped = recorded(UNSTAMPED)
     names = ['one.mcap', '<b>two</b>']
     write_comparison([unstamped, recorded({}, {})], names, tmp_path, source=images(7))
     page = (tmp_path / 'report.html').read_text()

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import cv2
 import numpy as np
+from made_up_labels import known
+from plain_images import grey
 from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.core.records import Sequence
 from deadline_perception.extras.report import gallery as gallery_module
 from deadline_perception.extras.report.gallery import (
     PICTURES,
@@ -31,38 +33,28 @@ def test_images_are_matched_by_stamp_order_or_rhythm(drive, images):
 def test_a_stretch_is_found_by_its_rhythm(recorded, images):
     gaps = np.random.default_rng(0).integers(20, 400, 40) * (SECOND_NS // 1000)
     stamps = np.cumsum(gaps).tolist()
-    source = Sequence(
-        'uneven',
-        NAMES,
-        tuple(
-            Frame(str(index), stamp_ns, images(1).frames[0].load_bgr)
-            for index, stamp_ns in enumerate(stamps)
-        ),
-    )
+    frames = [
+        replace(frame, stamp_ns=stamp_ns) for frame, stamp_ns in zip(images(40).frames, stamps)
+    ]
+    source = Sequence('uneven', NAMES, tuple(frames))
     # at half the rate
     played = recorded(*({'stamp_ns': START_NS + 2 * stamp_ns} for stamp_ns in stamps[3:30]))
-    assert [frame.name for frame in images_of(played, source).values()] == [
-        str(index) for index in range(3, 30)
-    ]
+    names = [frame.name for frame in images_of(played, source).values()]
+    assert names == [str(index) for index in range(3, 30)]
 
 
 def test_known_objects_tell_where_an_even_rhythm_begins(tmp_path, images):
-    boxes = [np.float32([[10 * index, 5, 10 * index + 40, 60]]) for index in range(40)]
-    source = Sequence(
-        'even',
-        NAMES,
-        tuple(
-            replace(frame, ground_truth=GroundTruth(box, np.array([0]), np.array([False])))
-            for frame, box in zip(images(40).frames, boxes)
-        ),
-    )
+    boxes = [[10 * index, 5, 10 * index + 40, 60] for index in range(40)]
+    frames = [
+        replace(frame, ground_truth=known([*box, 0, 0]))
+        for frame, box in zip(images(40).frames, boxes)
+    ]
+    source = Sequence('even', NAMES, tuple(frames))
     with RunWriter(tmp_path / 'run') as run:
         for index in range(3, 30):
             stamp_ns = START_NS + index * SECOND_NS // 10
             run.latency(stamp_ns)
-            run.boxes(
-                '/ground_truth', stamp_ns, [(tuple(boxes[index][0].tolist()), 'vehicle', 1.0)]
-            )
+            run.boxes('/ground_truth', stamp_ns, [(boxes[index], 'vehicle', 1.0)])
     found = images_of(read_recording(tmp_path / 'run'), source)
     assert [frame.name for frame in found.values()] == [str(index) for index in range(3, 30)]
 
@@ -94,7 +86,7 @@ def test_clicks_have_pictures_up_to_a_limit_with_misses(drive, images, monkeypat
 
 
 def test_known_objects_are_dashed():
-    picture = np.full((380, 640, 3), 100, np.uint8)
+    picture = grey(380, 640, 100)
     gallery_module.dash(picture, np.array([(100, 100, 300, 200)], np.float32))
     edge = (picture[100:200, 100] == 255).all(axis=1)
     assert edge.any() and not edge.all()

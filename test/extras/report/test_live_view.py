@@ -5,8 +5,8 @@ import sys
 import urllib.request
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from plain_images import grey
 from waiting import free_port
 
 from deadline_perception.core.detections import Detections
@@ -16,7 +16,7 @@ from deadline_perception.extras.report.live_view import LiveView, ViewedFrame, V
 SCALE = OperatorRecord('scale', 'scale', '0.53', 1, 3, True, True, 20.0, 30.0)
 FRAME = ViewedFrame(
     time_s=1.0,
-    image_bgr=np.zeros((48, 64, 3), np.uint8),
+    image_bgr=grey(48, 64),
     detections=Detections([[1, 2, 30, 40]], [0.9], [0]),
     class_names=('vehicle',),
     ids=(7,),

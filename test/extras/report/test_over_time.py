@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from recorded_run import UNSTAMPED
 
 from deadline_perception.extras.report.gallery import frame_pictures
 from deadline_perception.extras.report.over_time import (
@@ -44,7 +45,5 @@ def test_words_of_a_recording_are_escaped(recorded):
 
 
 def test_nothing_is_drawn_over_time_without_a_stamp(recorded):
-    run = run_over_time(
-        recorded({'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}), {}
-    )
+    run = run_over_time(recorded(UNSTAMPED), {})
     assert not any(drawn_over_time(run, shared_scales([run])).values())

@@ -34,19 +34,17 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     assert recording.sent_stamps_ns == (START_NS,)
     expected = (Outcome.DETECTED, PATH, 100.0, 60.0)
     assert (frame.outcome, frame.path, frame.budget_ms, frame.total_ms) == expected
+    names = recording.class_names
     assert frame.network_phase_ms['conv'] == pytest.approx(35.0) and frame.in_time
     # bound of 60 ms and 10 ms outside the network
     assert frame.total_bound_ms == pytest.approx(70.0)
     assert frame.detections.boxes_xyxy_px.tolist() == [BOX]
-    assert recording.class_names[frame.detections.labels[0]] == 'traffic_light'
-    found = [recording.class_names[label] for label in recording.ground_truth[START_NS].labels]
-    assert found == ['vehicle', 'bike']
-    assert recording.ground_truth[START_NS].crowd.tolist() == [False, True]
-    assert [
-        (operator.name, operator.setting)
-        for operator in frame.decision.operators
-        if operator.changed
-    ] == [('head', '1')]
+    assert [names[label] for label in frame.detections.labels] == ['traffic_light']
+    known = recording.ground_truth[START_NS]
+    assert [names[label] for label in known.labels] == ['vehicle', 'bike']
+    assert known.crowd.tolist() == [False, True]
+    (changed,) = [operator for operator in frame.decision.operators if operator.changed]
+    assert (changed.name, changed.setting) == ('head', '1')
     assert (frame.decision.policy, frame.decision.slowdown) == ('frontier', 1.0)
     assert recording.speed_mps.at(START_NS) == 6.5  # the speed that the budget was computed from
     assert recording.slowdown.at(START_NS) == 1.3
@@ -101,52 +99,45 @@ def test_keeps_classes_that_are_not_its_own(tmp_path):
     assert recording.class_names[recording.frames[0].detections.labels[0]] == 'tram'
 
 
-def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(tmp_path, no_charts):
-    with RunWriter(tmp_path / 'run') as run:
-        run.label_info(START_NS, ('vehicle', 'tram'))
-        run.boxes(
-            '/ground_truth',
-            START_NS,
-            [(BOX, 'person', 1.0), (BOX, 'vehicle', 1.0), (BOX, 'person', 1.0)],
-        )
-        run.boxes('/detector/detections', START_NS, [(BOX, 'vehicle', 0.9)])
-        run.latency(START_NS)
-    recording = read_recording(tmp_path / 'run')
+@pytest.fixture
+def scored(tmp_path, no_charts):
+    """Recording, summary and page of one frame: classes of the network, of the objects and of what is found."""
+
+    def make(names, known, found=()):
+        with RunWriter(tmp_path / 'run') as run:
+            run.label_info(START_NS, names)
+            run.boxes('/ground_truth', START_NS, [(BOX, name, 1.0) for name in known])
+            run.boxes('/detector/detections', START_NS, [(BOX, name, 0.9) for name in found])
+            run.latency(START_NS)
+        recording = read_recording(tmp_path / 'run')
+        summary = write_report(recording, tmp_path / 'report')
+        return recording, summary, (tmp_path / 'report/report.html').read_text()
+
+    return make
+
+
+def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(scored):
+    known = ('person', 'vehicle', 'person')
+    recording, summary, page = scored(('vehicle', 'tram'), known, ['vehicle'])
     assert recording.class_names == ('vehicle', 'tram')
     assert recording.unknown_objects == {'person': 2}
     assert recording.ground_truth[START_NS].labels.tolist() == [0]
-    summary = write_report(recording, tmp_path / 'report')
     assert summary['ap'] == pytest.approx(1.0) and 'person' not in summary['ap_per_class']
-    assert (
-        'the network does not know their class: 2 of person'
-        in (tmp_path / 'report/report.html').read_text()
-    )
+    assert 'the network does not know their class: 2 of person' in page
 
 
-def test_objects_under_the_names_of_a_data_set_are_scored_by_its_map(tmp_path, no_charts):
-    with RunWriter(tmp_path / 'run') as run:
-        run.label_info(START_NS, ('vehicle', 'person'))
-        run.boxes('/ground_truth', START_NS, [(BOX, 'car', 1.0), (BOX, 'traffic light', 1.0)])
-        run.boxes('/detector/detections', START_NS, [(BOX, 'vehicle', 0.9)])
-        run.latency(START_NS)
-    recording = read_recording(tmp_path / 'run')
+def test_objects_under_the_names_of_a_data_set_are_scored_by_its_map(scored):
+    known = ('car', 'traffic light')
+    recording, summary, page = scored(('vehicle', 'person'), known, ['vehicle'])
     assert recording.ground_truth[START_NS].labels.tolist() == [0]
     assert recording.unknown_objects == {'traffic light': 1}
-    summary = write_report(recording, tmp_path / 'report')
     assert summary['ap'] == pytest.approx(1.0)
-    page = (tmp_path / 'report/report.html').read_text()
     assert 'car as vehicle' in page and 'by the map' in page
 
 
-def test_objects_of_no_class_of_the_network_are_ground_truth_all_the_same(tmp_path, no_charts):
-    with RunWriter(tmp_path / 'run') as run:
-        run.label_info(START_NS, ('vehicle',))
-        run.boxes('/ground_truth', START_NS, [(BOX, 'horse', 1.0), (BOX, 'horse', 1.0)])
-        run.latency(START_NS)
-    summary = write_report(read_recording(tmp_path / 'run'), tmp_path / 'report')
-    assert summary['ap50'] is None
-    page = (tmp_path / 'report/report.html').read_text()
-    assert 'no ground truth' not in page
+def test_objects_of_no_class_of_the_network_are_ground_truth_all_the_same(scored):
+    _, summary, page = scored(('vehicle',), ('horse', 'horse'))
+    assert summary['ap50'] is None and 'no ground truth' not in page
     assert '2 known boxes, none of a class that the network has (2 of horse): --classes' in page
 
 

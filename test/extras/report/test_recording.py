@@ -14,7 +14,7 @@ def test_a_signal_keeps_its_value_until_the_next_sample():
 
 
 @pytest.mark.parametrize(
-    ('fields', 'in_time'),
+    'fields, in_time',
     [({}, True), ({'outcome': 1}, False), ({'outcome': 2}, False), ({'total_ms': 101.0}, False)],
 )
 def test_only_fresh_detections_before_the_deadline_are_in_time(recorded, fields, in_time):

@@ -7,6 +7,7 @@ from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
+from recorded_run import UNSTAMPED
 
 from deadline_perception.extras.report.gallery import PICTURES, Picture
 from deadline_perception.extras.report.report import path_words, report_page, write_report
@@ -46,10 +47,8 @@ SUMMARY = {
 
 def test_writes_summary_and_page_and_leaves_nothing_else(tmp_path, drive, images):
     summary = write_report(drive, tmp_path / 'out', source=images(60))
-    assert json.loads((tmp_path / 'out' / 'summary.json').read_text()) == summary
-    assert (tmp_path / 'out' / 'report.html').read_text().count(
-        'img src="data:image/jpeg'
-    ) == PICTURES
+    assert json.loads((tmp_path / 'out/summary.json').read_text()) == summary
+    assert (tmp_path / 'out/report.html').read_text().count('img src="data:image/jpeg') == PICTURES
     expected = ['report.html', 'summary.json']
     assert sorted(file.name for file in (tmp_path / 'out').iterdir()) == expected
 
@@ -57,9 +56,9 @@ def test_writes_summary_and_page_and_leaves_nothing_else(tmp_path, drive, images
 def test_page_says_why_it_has_no_pictures(tmp_path, recorded, images, no_charts):
     recording = recorded({}, {})
     write_report(recording, tmp_path / 'without')
-    assert 'images were not at hand' in (tmp_path / 'without' / 'report.html').read_text()
+    assert 'images were not at hand' in (tmp_path / 'without/report.html').read_text()
     write_report(recording, tmp_path / 'foreign', source=images(7))
-    assert 'could not be matched' in (tmp_path / 'foreign' / 'report.html').read_text()
+    assert 'could not be matched' in (tmp_path / 'foreign/report.html').read_text()
 
 
 class Page(HTMLParser):
@@ -73,16 +72,13 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.count[tag] += 1
-        self.addresses += [
-            value for name, value in attributes if name in ('src', 'href', 'xlink:href')
-        ]
+        self.handle_startendtag(tag, attributes)
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attributes):
-        self.addresses += [
-            value for name, value in attributes if name in ('src', 'href', 'xlink:href')
-        ]
+        names = ('src', 'href', 'xlink:href')
+        self.addresses += [value for name, value in attributes if name in names]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -97,18 +93,10 @@ def page_of(recording, pictures=(), facts=None, notes=()) -> Page:
 
 def test_has_every_section_and_asks_for_nothing_outside_itself(drive):
     picture = Picture(drive.frames[0], 'data:image/jpeg;base64,AAAA')
-    page = page_of(
-        drive,
-        [picture],
-        {'ros_distro': 'jazzy'},
-        ['A note with <angle> brackets, and `a command`.'],
-    )
+    note = 'A note with <angle> brackets, and `a command`.'
+    page = page_of(drive, [picture], {'ros_distro': 'jazzy'}, [note])
     text = ' '.join(page.words)
-    for title in (
-        'Where every image went',
-        'A note with <angle> brackets',
-        'jazzy',
-    ):
+    for title in ('Where every image went', 'A note with <angle> brackets', 'jazzy'):
         assert title in text
     assert 'a command' in page.words  # in an element of its own
     assert picture.data_uri in page.addresses
@@ -128,10 +116,10 @@ def test_words_of_a_recording_cannot_break_out_of_the_page(recorded):
 
 
 @pytest.mark.parametrize(
-    ('fields', 'words'),
+    'fields, words',
     [
         ({}, 'no ground truth'),
-        ({'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}, 'No image had a valid'),
+        (UNSTAMPED, 'No image had a valid'),
     ],
 )
 def test_a_run_without_ground_truth_or_valid_stamps_says_so(recorded, no_charts, fields, words):
@@ -140,7 +128,7 @@ def test_a_run_without_ground_truth_or_valid_stamps_says_so(recorded, no_charts,
 
 
 @pytest.mark.parametrize(
-    ('changes', 'grade', 'words'),
+    'changes, grade, words',
     [
         ({}, 'good', '295 of 300 delivered frames came in time'),
         ({}, 'good', '1.0 % of 290 frames missed; on 10 no bound fitted, and 2 of those missed.'),
@@ -165,10 +153,8 @@ def test_numbers_are_explained_and_missing_ones_shown_as_a_dash():
     assert '2.7 %' in values['Missed although possible'][1]
     assert values['Accuracy (AP50)'][0] == '56.0' and values['Latency'][0] == '60 ms'
     assert '8 of these 10 were in time all the same' in values['No promise possible'][1]
-    unknown = {
-        label: value
-        for label, value, _ in numbers(SUMMARY | {'ap50': None, 'feasible_miss_ratio': None})
-    }
+    none = SUMMARY | {'ap50': None, 'feasible_miss_ratio': None}
+    unknown = {label: value for label, value, _ in numbers(none)}
     assert unknown['Accuracy (AP50)'] == unknown['Missed although possible'] == '–'
 
 

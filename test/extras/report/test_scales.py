@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from recorded_run import START_NS, RunWriter
+from recorded_run import START_NS, UNSTAMPED, RunWriter
 
 from deadline_perception.extras.report import charts
 from deadline_perception.extras.report.recorded_bag import read_recording
@@ -14,9 +14,17 @@ def run(recording):
     return recording, drawn_frames(recording)
 
 
-def test_scales_of_two_runs_hold_both(recorded):
-    short = run(recorded(*[{'total_ms': 40.0, 'budget_ms': 50.0}] * 2))
-    long = run(recorded(*[{'total_ms': 90.0, 'budget_ms': 120.0}] * 4))
+@pytest.fixture
+def short(recorded):
+    return run(recorded(*[{'total_ms': 40.0, 'budget_ms': 50.0}] * 2))
+
+
+@pytest.fixture
+def long(recorded):
+    return run(recorded(*[{'total_ms': 90.0, 'budget_ms': 120.0}] * 4))
+
+
+def test_scales_of_two_runs_hold_both(short, long):
     alone, both = scales_of([short]), scales_of([short, long])
     assert alone.time_s == (0.0, 1.0) and both.time_s == (0.0, 3.0)
     assert alone.latency_ms == pytest.approx((0.0, 1.08 * 50.0))
@@ -24,9 +32,7 @@ def test_scales_of_two_runs_hold_both(recorded):
     assert both.phases_ms == pytest.approx(1.15 * 90.0, rel=0.05)
 
 
-def test_charts_of_both_runs_have_the_same_ticks(recorded):
-    short = run(recorded(*[{'total_ms': 40.0, 'budget_ms': 50.0}] * 2))
-    long = run(recorded(*[{'total_ms': 90.0, 'budget_ms': 120.0}] * 4))
+def test_charts_of_both_runs_have_the_same_ticks(short, long):
     scales = scales_of([short, long])
     for draw in (charts.timeline, charts.phases):
         assert '>100<' in draw(*short, scales) and '>100<' in draw(*long, scales)
@@ -46,5 +52,5 @@ def test_unknown_speed_and_no_stamped_frame_give_axes_all_the_same(recorded, tmp
         writer.latency(START_NS)
     frames = run(read_recording(tmp_path / 'run'))
     assert scales_of([frames]).speed_mps > 0 and charts.timeline(*frames, scales_of([frames]))
-    unstamped = run(recorded({'stamp_ns': 0, 'total_ms': math.nan, 'age_ms': math.nan}))
+    unstamped = run(recorded(UNSTAMPED))
     assert unstamped[1] == [] and scales_of([unstamped]).time_s == (0.0, 1.0)

@@ -1,8 +1,9 @@
 """Sequences are cut and get a speed, and say so."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
+from plain_images import grey
+from read_sequences import frame_names, speeds_mps
 
 from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.report.scenario import (
@@ -14,24 +15,16 @@ from deadline_perception.extras.report.scenario import (
 
 
 def sequence(*speeds: float | None) -> Sequence:
-    return Sequence(
-        'town',
-        (),
-        tuple(
-            Frame(
-                str(index),
-                5_000_000_000 + index * 100_000_000,
-                lambda: np.zeros((2, 2, 3), np.uint8),
-                speed,
-            )
-            for index, speed in enumerate(speeds)
-        ),
-    )
+    frames = [
+        Frame(str(index), 5_000_000_000 + index * 100_000_000, lambda: grey(2, 2), speed)
+        for index, speed in enumerate(speeds)
+    ]
+    return Sequence('town', (), tuple(frames))
 
 
 def test_cuts_what_is_too_long_and_says_how_much():
     cut, note = limited(sequence(*[1.0] * 25), 2.0)
-    assert [frame.name for frame in cut.frames] == [str(index) for index in range(20)]
+    assert frame_names(cut) == [str(index) for index in range(20)]
     assert '5 of 25 frames were left out' in note
     whole = sequence(1.0, 1.0)
     assert limited(whole, 2.0) == (whole, '')
@@ -43,13 +36,13 @@ def test_keeps_recorded_speeds_and_fills_gaps_with_the_one_before():
     whole = sequence(3.0, 4.0)
     assert with_speed_in_every_frame(whole) == (whole, '')
     filled, note = with_speed_in_every_frame(sequence(None, 3.0, None, 5.0))
-    assert [frame.speed_mps for frame in filled.frames] == [3.0, 3.0, 3.0, 5.0]
+    assert speeds_mps(filled) == [3.0, 3.0, 3.0, 5.0]
     assert '2 of 4 frames' in note
 
 
 def test_makes_up_a_speed_from_standstill_to_the_top_where_none_is_recorded():
     made_up, note = with_speed_in_every_frame(sequence(*[None] * 320))
-    speeds = [frame.speed_mps for frame in made_up.frames]
+    speeds = speeds_mps(made_up)
     assert min(speeds) == 0.0 and max(speeds) == pytest.approx(TOP_SPEED_MPS)
     assert 'no recorded speed' in note
 

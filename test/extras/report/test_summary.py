@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from recorded_run import PATH, START_NS, RunWriter
+from recorded_run import PATH, START_NS, UNSTAMPED, RunWriter
 
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.summary import path_uses, scored_outputs, summarise
@@ -31,16 +31,19 @@ def box(index: int) -> list[float]:
     return [10.0 + index, 10.0, 60.0 + index, 60.0]
 
 
+def frame(path, network_ms, **decision):
+    """Fields of a frame under a bound of 100 ms."""
+    times = {'network_ms': network_ms, 'total_ms': network_ms + 5.0, 'bound_ms': 100.0}
+    return {'path': path, 'decision': decision, **times}
+
+
 def test_replaced_and_late_frames_are_scored_with_what_was_delivered_last_before(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
         for index in range(5):
             run.camera(START_NS + index)
             run.boxes('/ground_truth', START_NS + index, [(box(index), 'vehicle', 1.0)])
-        for index, fields in {
-            1: {},
-            3: {'total_ms': 150.0},
-            4: {'outcome': 1},
-        }.items():  # 0 and 2 are replaced
+        # 0 and 2 are replaced
+        for index, fields in ((1, {}), (3, {'total_ms': 150.0}), (4, {'outcome': 1})):
             run.boxes('/detector/detections', START_NS + index, [(box(index), 'vehicle', 0.9)])
             run.latency(START_NS + index, **fields)
     outputs, ground_truths = scored_outputs(read_recording(tmp_path / 'run'))
@@ -56,11 +59,8 @@ def test_summary_has_the_promised_keys_and_is_valid_json(drive):
     for name in ('latency_ms', 'bound_ms', 'overhead_ms', 'decision_us'):
         assert set(summary[name]) == {'p50', 'p95', 'p99', 'max'}
         assert 0 < summary[name]['p50'] <= summary[name]['max']
-    assert (
-        summary['frames_sent']
-        == 60
-        == sum(summary[f'frames_{fate}'] for fate in ('delivered', 'replaced', 'lost'))
-    )
+    fates = [summary[f'frames_{fate}'] for fate in ('delivered', 'replaced', 'lost')]
+    assert summary['frames_sent'] == sum(fates) == 60
     assert summary['frames_lost'] == 0 and summary['distinct_paths'] > 1
     assert 0.4 < summary['ap50'] <= 1.0
     assert (summary['ros_distro'], summary['device']) == ('jazzy', 'cpu (1 thread)')
@@ -68,28 +68,15 @@ def test_summary_has_the_promised_keys_and_is_valid_json(drive):
 
 
 def test_accuracy_is_null_without_ground_truth_and_nan_never_reaches_the_json(recorded):
-    summary = summarise(
-        recorded({'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}), {}
-    )
+    summary = summarise(recorded(UNSTAMPED), {})
     assert summary['ap50'] is None and summary['latency_ms']['p50'] is None
     json.dumps(summary, allow_nan=False)
 
 
 def test_paths_are_listed_most_used_first(recorded):
     ran = (PATH, 50.0), (OTHER_PATH, 20.0), (PATH, 70.0), (PATH, 60.0)
-    first, second = path_uses(
-        recorded(
-            *(
-                {
-                    'path': path,
-                    'network_ms': network_ms,
-                    'total_ms': network_ms + 10,
-                    'decision': {'quality': 0.3},
-                }
-                for path, network_ms in ran
-            )
-        )
-    )
+    frames = [frame(path, network_ms, quality=0.3) for path, network_ms in ran]
+    first, second = path_uses(recorded(*frames))
     expected = (PATH, 3, 60.0, 70.0)
     assert (first.path, first.frames, first.network_p50_ms, first.network_max_ms) == expected
     assert first.quality == pytest.approx(0.3)
@@ -99,12 +86,7 @@ def test_paths_are_listed_most_used_first(recorded):
 def test_qualities_that_follow_the_scene_are_not_held_against_each_other(recorded):
     """Those of two paths were of other frames, and a fixed path looked better than the run that chose for each."""
     frames = [
-        {
-            'path': path,
-            'network_ms': 10.0,
-            'bound_ms': 12.0,
-            'decision': {'quality': 0.1 * (1 + number % 3), 'remaining_ms': 90.0},
-        }
+        frame(path, 10.0, quality=0.1 * (1 + number % 3), remaining_ms=90.0)
         for number, path in enumerate([PATH, OTHER_PATH] * 12)
     ]
     summary = summarise(recorded(*frames), {})
@@ -113,18 +95,8 @@ def test_qualities_that_follow_the_scene_are_not_held_against_each_other(recorde
 
 def test_frames_that_ran_a_smaller_network_than_fitted_are_counted(recorded):
     """Six frames of either path take 10 and 40 ms under bounds of 100 ms; the small one had 50 ms left, then 20."""
-
-    def frame(path, network_ms, quality, remaining_ms):
-        return {
-            'path': path,
-            'network_ms': network_ms,
-            'bound_ms': 100.0,
-            'total_ms': network_ms + 5.0,
-            'decision': {'quality': quality, 'remaining_ms': remaining_ms},
-        }
-
-    large = [frame(PATH, 40.0, 0.6, 90.0)] * 6
-    small = [frame(OTHER_PATH, 10.0, 0.4, left) for left in (50.0, 50.0, 50.0, 20.0, 20.0, 20.0)]
+    large = [frame(PATH, 40.0, quality=0.6, remaining_ms=90.0)] * 6
+    small = [frame(OTHER_PATH, 10.0, quality=0.4, remaining_ms=left) for left in (50.0, 20.0)] * 3
     summary = summarise(recorded(*large, *small), {})
     assert summary['smaller_frames'] == 3
     assert summary['smaller_quality'] == pytest.approx(3 * 0.2 / 12)

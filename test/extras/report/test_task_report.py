@@ -24,25 +24,20 @@ def write_jobs(bag, jobs):
     with RunWriter(bag, namespace='/robot') as run:
         run.camera(SECOND_NS)
         for task, release_ms, start_ms, finish_ms, level, planned, outcome in jobs:
-            run.write(
-                '/qos_scheduler/jobs',
-                run.make(
-                    'deadline_perception/msg/JobReport',
-                    header=run.header(SECOND_NS),
-                    task=task,
-                    path='p',
-                    outcome=outcome,
-                    planned_level=planned,
-                    level=level,
-                    release_ns=5 * SECOND_NS + release_ms * MS,
-                    deadline_ns=5 * SECOND_NS + (release_ms + 100) * MS,
-                    started_ns=5 * SECOND_NS + start_ms * MS,
-                    finished_ns=5 * SECOND_NS + finish_ms * MS,
-                    bound_ms=30.0,
-                    reason='',
-                ),
-                SECOND_NS + finish_ms * MS,
+            times_ms = (release_ms, release_ms + 100, start_ms, finish_ms)
+            names = ('release_ns', 'deadline_ns', 'started_ns', 'finished_ns')
+            job = run.message(
+                'deadline_perception/msg/JobReport',
+                header=run.header(SECOND_NS),
+                task=task,
+                path='p',
+                outcome=outcome,
+                planned_level=planned,
+                level=level,
+                bound_ms=30.0,
+                **{name: 5 * SECOND_NS + time_ms * MS for name, time_ms in zip(names, times_ms)},
             )
+            run.write('/qos_scheduler/jobs', job, SECOND_NS + finish_ms * MS)
 
 
 JOBS = [
@@ -60,11 +55,9 @@ def test_figures_of_each_task(tmp_path):
     assert (front.task, rear.task) == ('front', 'rear')
     assert np.allclose(front.started_ms, [0, 100, 200]) and np.allclose(rear.release_ms, [5])
     found = summarise_jobs((front, rear))
-    assert found['front']['jobs'] == 3 and found['front']['missed'] == 1
-    assert found['front']['raised'] == pytest.approx(1 / 3)
-    assert found['front']['mean_level'] == 1.0
-    assert found['front']['mean_period_ms'] == pytest.approx(100.0)
-    assert found['front']['share'] == pytest.approx(100.0 / 230.0)
+    expected = {'jobs': 3, 'missed': 1, 'raised': 1 / 3, 'mean_level': 1.0}
+    expected |= {'mean_period_ms': 100.0, 'share': 100.0 / 230.0}
+    assert {name: found['front'][name] for name in expected} == pytest.approx(expected)
     assert found['rear']['mean_time_ms'] == pytest.approx(20.0)
 
 
@@ -75,10 +68,8 @@ def test_page_shows_a_timeline_and_the_notes(tmp_path):
     page = (tmp_path / 'out/report.html').read_text()
     assert 'a &lt;note&gt;' in page and '<td>rear</td>' in page
     picture = base64.b64decode(re.search(r'base64,([^"]+)"', page)[1])
-    pixels = (
-        cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR).reshape(-1, 3).astype(int)
-    )
-    red = (pixels[:, 2] > 180) & (pixels[:, 0] < 60) & (pixels[:, 1] < 60)
+    pixels = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)
+    red = (pixels[..., 2] > 180) & (pixels[..., :2] < 60).all(-1)
     assert red.sum() > 50, 'the job that missed'
 
 

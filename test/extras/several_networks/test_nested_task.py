@@ -2,9 +2,9 @@
 
 import json
 
-import numpy as np
 import pytest
 from invented_networks import make_classifier, make_magnifier, make_single
+from plain_images import noise
 from scheduled_jobs import ended_job
 
 from deadline_perception.extras.several_networks.nested_task import evenly_spaced, load_nested_task
@@ -17,7 +17,7 @@ from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.loading import SetupError
 from deadline_perception.timing.profile import measure_profile
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+IMAGE = noise(48, 64)
 
 
 @pytest.fixture(scope='module')
@@ -29,9 +29,8 @@ def profiles(tmp_path_factory):
         measure_profile(make(), [IMAGE], repeats=3, whole_paths=2, path_repeats=2).save(file)
         content = json.loads(file.read_text())
         for rank, segment in enumerate(content['segments'].values()):
-            segment.update(
-                {key: 2.0 + rank for key, value in segment.items() if isinstance(value, float)}
-            )
+            times = [key for key, value in segment.items() if isinstance(value, float)]
+            segment.update(dict.fromkeys(times, 2.0 + rank))
         content['paths'] = {}
         file.write_text(json.dumps(content))
     return folder
@@ -60,12 +59,11 @@ def test_levels_are_the_best_paths_and_quality_falls_with_the_period(load):
     assert isinstance(task.quality, DetectedInTime)
     options = task.options(10.0, task.bounds_ms(), task.segments_ms())
     assert len(options) == 2 * len(task.paths)
-    by_period = {
-        period_ms: [option.quality for option in options if option.period_ms == period_ms]
+    often, seldom = (
+        [option.quality for option in options if option.period_ms == period_ms]
         for period_ms in (100.0, 200.0)
-    }
-    assert by_period[100.0] == sorted(by_period[100.0])
-    assert all(short >= long for short, long in zip(by_period[100.0], by_period[200.0]))
+    )
+    assert often == sorted(often) and all(short >= long for short, long in zip(often, seldom))
 
 
 def test_segments_are_shorter_than_their_jobs_and_deadlines_go_with_the_options(load):
@@ -91,18 +89,13 @@ def test_named_levels_and_few_levels(load):
 
 def test_an_accuracy_table_makes_total_accuracy(load, tmp_path):
     file = tmp_path / 'accuracy.json'
-    file.write_text(
-        json.dumps(
-            {
-                'levels': ['l1', 'l2', 'l3', 'l4'],
-                'sizes_px': [8, 32],
-                'accuracy': [[0.5, 0.6], [0.6, 0.7], [0.7, 0.8], [0.8, 0.9]],
-            }
-        )
-    )
+    accuracy = [[0.5, 0.6], [0.6, 0.7], [0.7, 0.8], [0.8, 0.9]]
+    levels = ['l1', 'l2', 'l3', 'l4']
+    facts = {'levels': levels, 'sizes_px': [8, 32], 'accuracy': accuracy}
+    file.write_text(json.dumps(facts))
     task = load('signs', 'make_classifier', quality=str(file), distance_m=30.0)
     assert isinstance(task.quality, TotalAccuracy) and task.quality.approach.distance_m == 30.0
-    assert [str(path) for path in task.paths] == ['l1', 'l2', 'l3', 'l4']
+    assert [str(path) for path in task.paths] == levels
     few = load('signs', 'make_classifier', quality=str(file), levels=('l1', 'l4'))
     assert few.quality.table.accuracy == ((0.5, 0.6), (0.8, 0.9))
     with pytest.raises(SetupError, match='levels are l9, expected some of l1'):
@@ -131,10 +124,13 @@ def test_bounds_grow_with_slowdown_and_with_jobs_that_overrun(load):
     assert all(after > bound for after, bound in zip(task.bounds_ms(), before))
 
 
-def test_what_is_missing_is_named_with_its_task(tmp_path):
-    with pytest.raises(SetupError, match='task front: weights file nothing does not exist'):
-        load_nested_task(TaskRequest('front', 'nothing', (100.0,)), tmp_path, warm=False)
-    with pytest.raises(SetupError, match='task front: no latency profile'):
-        load_nested_task(
-            TaskRequest('front', 'invented_networks:make_single', (100.0,)), tmp_path, warm=False
-        )
+@pytest.mark.parametrize(
+    'model, words',
+    [
+        ('nothing', 'task front: weights file nothing does not exist'),
+        ('invented_networks:make_single', 'task front: no latency profile'),
+    ],
+)
+def test_what_is_missing_is_named_with_its_task(tmp_path, model, words):
+    with pytest.raises(SetupError, match=words):
+        load_nested_task(TaskRequest('front', model, (100.0,)), tmp_path, warm=False)

@@ -27,9 +27,8 @@ def task(name, weight=1.0, periods_ms=(100.0, 200.0)):
     """Of four levels that take `LEVELS_MS` beside the least overhead, with no margin on top."""
     paths = tuple(sorted(CLASSIFIER))
     keys = [CLASSIFIER.key(1, path) for path in paths]
-    costs = {CLASSIFIER.key(0, paths[0]): 0.0} | {
-        key: taken_ms - OVERHEAD_FLOOR_MS for key, taken_ms in zip(keys, LEVELS_MS)
-    }
+    costs = dict(zip(keys, (taken_ms - OVERHEAD_FLOOR_MS for taken_ms in LEVELS_MS)))
+    costs[CLASSIFIER.key(0, paths[0])] = 0.0
     return NestedTask(
         TaskRequest(name, 'made up', periods_ms, weight=weight),
         make_classifier(),
@@ -48,14 +47,11 @@ def test_one_task_alone_gets_its_best_level_as_often_as_it_may():
 
 
 def test_what_is_selected_is_schedulable_and_the_heavier_task_gets_no_less():
-    tasks = [
-        task('front', 3.0, (100.0,)),
-        task('left', 1.0, (100.0,)),
-        task('right', 1.0, (100.0,)),
-    ]
+    weights = {'front': 3.0, 'left': 1.0, 'right': 1.0}
+    tasks = [task(name, weight, (100.0,)) for name, weight in weights.items()]
     schedule = make_schedule(tasks, 10.0)
     levels = [plan.level for plan in schedule.plans.values()]
-    assert list(schedule.plans) == ['front', 'left', 'right'] and schedule.allocation.schedulable
+    assert list(schedule.plans) == list(weights) and schedule.allocation.schedulable
     assert levels[0] >= max(levels[1:])
     # All at 100 ms: their times must add up to at most 100 ms, which leaves no room for the best of all three.
     assert sum(LEVELS_MS[level] for level in levels) <= 100.0 and levels != [3, 3, 3]
@@ -87,30 +83,19 @@ def test_it_holds_while_bounds_grow_by_little_or_shrink_by_somewhat_more(then, n
     tasks = [task('front', periods_ms=(500.0,)), task('rear', periods_ms=(500.0,))]
     tasks[1].slowdown = then
     schedule = make_schedule(tasks, 10.0)
+    assert not schedule.holds(tasks[:1], 10.0) and not schedule.holds(tasks[::-1], 10.0)
     tasks[1].slowdown = now
     assert schedule.holds(tasks, 10.0) is holds
 
 
 @pytest.mark.parametrize(
     'then_mps, now_mps, holds',
-    [
-        (0.0, 1.0, True),
-        (0.0, 1.1, False),
-        (40.0, 36.5, True),
-        (40.0, 44.0, True),
-        (40.0, 44.5, False),
-    ],
-)
+    [(0.0, 1.0, True), (0.0, 1.1, False), (40.0, 36.5, True), (40.0, 44.0, True),
+     (40.0, 44.5, False)],
+)  # fmt: skip
 def test_it_holds_while_the_speed_changes_by_a_metre_per_second(then_mps, now_mps, holds):
     tasks = [task('front')]
     assert make_schedule(tasks, then_mps).holds(tasks, now_mps) is holds
-
-
-def test_it_holds_for_its_own_tasks_in_their_order_alone():
-    tasks = [task('front'), task('rear')]
-    schedule = make_schedule(tasks, 10.0)
-    assert schedule.holds(tasks, 10.0)
-    assert not schedule.holds(tasks[:1], 10.0) and not schedule.holds(tasks[::-1], 10.0)
 
 
 def test_levels_are_raised_only_while_their_segments_block_nobody_for_too_long():

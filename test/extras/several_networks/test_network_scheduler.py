@@ -1,6 +1,7 @@
 """The scheduler with real, tiny networks: order, levels, aborts, failures and hangs; times are only ever compared
 loosely."""
 
+import math
 import threading
 import time
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from invented_networks import make_classifier, make_magnifier
+from plain_images import noise
 from scheduled_jobs import ended_job
 from waiting import WAIT_S, wait
 
@@ -21,28 +23,32 @@ from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.system.priority import ThreadPriority
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+IMAGE = noise(48, 64)
 
 
 class Bench:
-    """A scheduler, what its tasks gave, and what became of the jobs."""
+    """A scheduler, what its tasks gave, and what became of the jobs; a task is given by what starts its network."""
 
     def __init__(self, starts, **options):
         self.records, self.errors = [], []
         self.clients = {name: Client(self) for name in starts}
         executor = Executor()
         executor.start(ThreadPriority('off'), self.errors.append)
-        self.scheduler = NetworkScheduler(
-            executor,
-            {
-                name: (
-                    SimpleNamespace(network=SimpleNamespace(start=start), paths=range(9)),
-                    self.clients[name],
-                )
-                for name, start in starts.items()
-            },
-            **options,
-        )
+        tasks = {
+            name: SimpleNamespace(network=SimpleNamespace(start=start), paths=range(9))
+            for name, start in starts.items()
+        }
+        pairs = {name: (task, self.clients[name]) for name, task in tasks.items()}
+        self.scheduler = NetworkScheduler(executor, pairs, **options)
+        self.counts = self.scheduler.counts
+
+    def follow(self, **plans):
+        """Each plan by level, period in ms, times in ms and what further there is of it."""
+        self.scheduler.follow({name: TaskPlan(*plan) for name, plan in plans.items()})
+
+    def submit(self, *names, image=IMAGE):
+        for name in names:
+            self.scheduler.submit(name, image)
 
     def wait_for(self, count):
         wait(lambda: len(self.records) == count, f'job {count}')
@@ -108,36 +114,39 @@ def nothing():
     pass
 
 
+def starts(*steps, note=lambda image, level: None):
+    """What starts a run of these steps, of one without work if there are none, and notes image and level."""
+
+    def start(image, level):
+        note(image, level)
+        return Steps(*steps or [nothing])
+
+    return start
+
+
+QUICK = starts()
+
+
 def test_the_earliest_deadline_goes_first_and_one_network_at_a_time(bench):
     gate, order, busy = threading.Event(), [], []
 
     def begin(name):
-        def start(image, level):
-            order.append(name)
+        def step():
+            busy.append(1)
+            assert len(busy) == 1, 'two networks at once'
+            if name == 'first':
+                assert gate.wait(WAIT_S)
+            busy.pop()
 
-            def step():
-                busy.append(1)
-                assert len(busy) == 1, 'two networks at once'
-                if name == 'first':
-                    assert gate.wait(WAIT_S)
-                busy.pop()
-
-            return Steps(step)
-
-        return start
+        return starts(step, note=lambda *_: order.append(name))
 
     found = bench({name: begin(name) for name in ('first', 'slow', 'quick')})
-    found.scheduler.follow(
-        {
-            'first': TaskPlan(0, 60_000.0, (1000.0,)),
-            'slow': TaskPlan(0, 60_000.0, (10.0,)),
-            'quick': TaskPlan(0, 30_000.0, (10.0,)),
-        }
+    found.follow(
+        first=(0, 60_000.0, (1000.0,)), slow=(0, 60_000.0, (10.0,)), quick=(0, 30_000.0, (10.0,))
     )
-    found.scheduler.submit('first', IMAGE)
+    found.submit('first')
     wait(lambda: order == ['first'], 'the first job')
-    found.scheduler.submit('slow', IMAGE)
-    found.scheduler.submit('quick', IMAGE)
+    found.submit('slow', 'quick')
     gate.set()
     found.wait_for(3)
     assert order == ['first', 'quick', 'slow'] and not found.errors
@@ -146,53 +155,43 @@ def test_the_earliest_deadline_goes_first_and_one_network_at_a_time(bench):
 
 def test_releases_are_a_period_apart_and_the_newest_image_is_used(bench):
     images = []
-    found = bench({'task': lambda image, level: images.append(image) or Steps(nothing)})
-    found.scheduler.follow({'task': TaskPlan(0, 1000.0, (5.0,))})
-    found.scheduler.submit('task', 0)
+    found = bench({'task': starts(note=lambda image, level: images.append(image))})
+    found.follow(task=(0, 1000.0, (5.0,)))
+    found.submit('task', image=0)
     found.wait_for(1)
     for number in (1, 2, 3):
-        found.scheduler.submit('task', number)
+        found.submit('task', image=number)
     found.wait_for(2)
-    assert images == [0, 3] and found.scheduler.counts['task'].replaced == 2
+    assert images == [0, 3] and found.counts['task'].replaced == 2
     first, second = found.records
     assert second.arrived_ms == pytest.approx(first.arrived_ms + 1000.0)
     assert second.started_ms >= second.arrived_ms and second.conditions.budget_ms == 1000.0
 
 
-@pytest.mark.parametrize(('others', 'level'), [({}, 2), ({'other': (80_000.0, (30_000.0,))}, 1)])
+@pytest.mark.parametrize('others, level', [({}, 2), ({'other': (0, 80_000.0, (30_000.0,))}, 1)])
 def test_unused_time_raises_levels_only_where_nobody_is_made_late(bench, others, level):
     """The last level takes longer than the period; of the others, one that another task leaves room for, which may be
     released at any moment with 30 s of work that is due 80 s later."""
     levels = []
-    start = lambda image, level: levels.append(level) or Steps(nothing)  # noqa: E731
+    start = starts(note=lambda image, level: levels.append(level))
     found = bench({'alone': start, 'other': start})
-    plans = {'alone': (100_000.0, (1000.0, 30_000.0, 70_000.0, 110_000.0)), **others}
-    found.scheduler.follow({name: TaskPlan(0, *plan) for name, plan in plans.items()})
-    found.scheduler.submit('alone', IMAGE)
+    found.follow(alone=(0, 100_000.0, (1000.0, 30_000.0, 70_000.0, 110_000.0)), **others)
+    found.submit('alone')
     found.wait_for(1)
-    assert levels == [level] and found.scheduler.counts['alone'].raised == 1
+    assert levels == [level] and found.counts['alone'].raised == 1
 
 
 def test_a_job_that_overruns_is_aborted_at_its_next_segment_and_counted(bench):
     done = []
-    found = bench(
-        {
-            'long': lambda image, level: Steps(
-                lambda: time.sleep(0.5), lambda: done.append('second segment')
-            ),
-            'short': lambda image, level: Steps(nothing),
-        }
-    )
-    found.scheduler.follow(
-        {'long': TaskPlan(0, 400.0, (10.0,)), 'short': TaskPlan(0, 10_000.0, (1.0,))}
-    )
-    found.scheduler.submit('long', IMAGE)
-    found.scheduler.submit('short', IMAGE)
+    long = starts(lambda: time.sleep(0.5), lambda: done.append('second segment'))
+    found = bench({'long': long, 'short': QUICK})
+    found.follow(long=(0, 400.0, (10.0,)), short=(0, 10_000.0, (1.0,)))
+    found.submit('long', 'short')
     found.wait_for(2)
     expected = ([Outcome.ABORTED], [Outcome.DETECTED])
     assert (found.outcomes('long'), found.outcomes('short')) == expected
     assert not done and not found.results('long')
-    count = found.scheduler.counts['long']
+    count = found.counts['long']
     assert (count.jobs, count.misses) == (1, 1) and found.records[0].overran
 
 
@@ -200,42 +199,31 @@ def test_a_task_that_dies_does_not_take_the_others_down(bench):
     def die(image, level):
         raise RuntimeError('no memory')
 
-    found = bench({'dying': die, 'well': lambda image, level: Steps(nothing)})
-    found.scheduler.follow(
-        {'dying': TaskPlan(0, 100.0, (1.0,)), 'well': TaskPlan(0, 10_000.0, (1.0,))}
-    )
+    found = bench({'dying': die, 'well': QUICK})
+    found.follow(dying=(0, 100.0, (1.0,)), well=(0, 10_000.0, (1.0,)))
     for number in range(3):
-        found.scheduler.submit('dying', IMAGE)
+        found.submit('dying')
         wait(lambda: len(found.outcomes('dying')) > number, 'a job')
-    found.scheduler.submit('well', IMAGE)
+    found.submit('well')
     wait(lambda: found.results('well'), 'the other task')
     assert found.outcomes('dying') == [Outcome.FAILED] * 3 and len(found.errors) == 3
-    assert found.scheduler.counts['dying'].last_failure == 'RuntimeError: no memory'
+    assert found.counts['dying'].last_failure == 'RuntimeError: no memory'
 
 
 def test_an_image_that_waited_behind_a_job_that_hangs_makes_no_other_thread_hang(bench):
     gate, begun = threading.Event(), []
-    found = bench(
-        {
-            'hanging': lambda image, level: (
-                begun.append(image) or Steps(lambda: gate.wait(WAIT_S), nothing)
-            ),
-            'well': lambda image, level: Steps(nothing),
-        },
-        hanging_ms=50.0,
-    )
-    found.scheduler.follow(
-        {'hanging': TaskPlan(0, 60.0, (5.0,)), 'well': TaskPlan(0, 200.0, (1.0,))}
-    )
-    found.scheduler.submit('hanging', IMAGE)
+    hang = starts(lambda: gate.wait(WAIT_S), nothing, note=lambda image, _: begun.append(image))
+    found = bench({'hanging': hang, 'well': QUICK}, hanging_ms=50.0)
+    found.follow(hanging=(0, 60.0, (5.0,)), well=(0, 200.0, (1.0,)))
+    found.submit('hanging')
     wait(lambda: begun, 'the job that will hang')
-    found.scheduler.submit('hanging', IMAGE)
+    found.submit('hanging')
     wait(lambda: found.scheduler.hanging == ('hanging',), 'the hang to be seen')
     for number in range(3):
-        found.scheduler.submit('well', IMAGE)
+        found.submit('well')
         wait(lambda: len(found.results('well')) > number, 'the other task')
     assert len(begun) == 1 and found.outcomes('hanging') == [Outcome.HUNG]
-    found.scheduler.submit('hanging', IMAGE)  # in the place of the one that waits
+    found.submit('hanging')  # in the place of the one that waits
     gate.set()
     wait(lambda: len(begun) == 2, 'the image that waited')
     wait(lambda: not found.scheduler.hanging, 'the network to come back')
@@ -244,26 +232,20 @@ def test_an_image_that_waited_behind_a_job_that_hangs_makes_no_other_thread_hang
 
 def test_plans_change_without_disturbing_the_job_at_work(bench):
     gate, levels = threading.Event(), []
-    found = bench(
-        {
-            'task': lambda image, level: (
-                levels.append(level) or Steps(lambda: gate.wait(WAIT_S), nothing)
-            )
-        },
-        raises_levels=False,
-    )
-    found.scheduler.follow({'task': TaskPlan(0, 30_000.0, (9.0, 10.0))})
-    found.scheduler.submit('task', IMAGE)
+    start = starts(lambda: gate.wait(WAIT_S), nothing, note=lambda _, level: levels.append(level))
+    found = bench({'task': start}, raises_levels=False)
+    found.follow(task=(0, 30_000.0, (9.0, 10.0)))
+    found.submit('task')
     wait(lambda: levels == [0], 'the job')  # not raised
-    found.scheduler.follow({'task': TaskPlan(1, 1000.0, (9.0, 10.0))})
+    found.follow(task=(1, 1000.0, (9.0, 10.0)))
     gate.set()
     wait(lambda: found.records, 'its end')
     assert found.records[0].outcome is Outcome.DETECTED and found.records[0].planned_level == 0
-    found.scheduler.submit('task', IMAGE)
+    found.submit('task')
     wait(lambda: len(levels) == 2, 'the next job')
     assert levels == [0, 1]
-    found.scheduler.follow({})
-    found.scheduler.submit('task', IMAGE)
+    found.follow()
+    found.submit('task')
     time.sleep(0.05)
     assert len(levels) == 2, 'a task without a plan rests'
 
@@ -285,8 +267,9 @@ class Traced:
         return took_ms
 
 
-def traced_networks():
-    """Real networks by name, a gate after the first segment of each job, and the segments in the order of their start."""
+@pytest.fixture
+def traced(bench):
+    """A bench of real networks: these, a gate after the first segment of each job, and segments as they start."""
     networks = {'slow': make_magnifier(), 'medium': make_classifier(), 'quick': make_magnifier()}
     gates, trace = {name: threading.Event() for name in networks}, []
 
@@ -295,89 +278,86 @@ def traced_networks():
         path = network.path_space.largest
         return lambda image, level: Traced(network.start(image, path), name, trace, gates[name])
 
-    return networks, gates, trace, {name: begin(name) for name in networks}
+    def make(starts=None, **options):
+        return bench({**{name: begin(name) for name in networks}, **(starts or {})}, **options)
+
+    return SimpleNamespace(networks=networks, gates=gates, trace=trace, bench=make)
 
 
 def segments_of(name, networks, begin=0):
     return [(name, at) for at in range(begin, len(networks[name].path_space.segments))]
 
 
-def test_jobs_are_preempted_between_segments_and_go_on_where_they_were(bench):
-    networks, gates, trace, starts = traced_networks()
-    found = bench(starts)
+def test_jobs_are_preempted_between_segments_and_go_on_where_they_were(traced):
+    found = traced.bench()
+    gates = traced.gates
+    trace = traced.trace
     periods_ms = {'slow': 60_000.0, 'medium': 40_000.0, 'quick': 20_000.0}
-    found.scheduler.follow({name: TaskPlan(0, ms, (10_000.0,)) for name, ms in periods_ms.items()})
-    found.scheduler.submit('slow', IMAGE)
+    found.follow(**{name: (0, ms, (10_000.0,)) for name, ms in periods_ms.items()})
+    found.submit('slow')
     wait(lambda: len(trace) == 1, 'its first segment')
-    found.scheduler.submit('medium', IMAGE)
+    found.submit('medium')
     gates['slow'].set()
     wait(lambda: len(trace) == 2, 'the first preemption')
-    found.scheduler.submit('quick', IMAGE)
+    found.submit('quick')
     gates['medium'].set()
     wait(lambda: len(trace) == 3, 'the second preemption')
     time.sleep(0.02)
     gates['quick'].set()
     found.wait_for(3)
-    assert trace == [
-        ('slow', 0),
-        ('medium', 0),
-        *segments_of('quick', networks),
-        *segments_of('medium', networks, 1),
-        *segments_of('slow', networks, 1),
+    rest = [
+        segment
+        for name, begin in (('quick', 0), ('medium', 1), ('slow', 1))
+        for segment in segments_of(name, traced.networks, begin)
     ]
+    assert trace == [('slow', 0), ('medium', 0), *rest]
     assert [record.outcome for record in found.records] == [Outcome.DETECTED] * 3
-    counts = found.scheduler.counts
+    counts = found.counts
     assert [counts[name].preemptions for name in periods_ms] == [1, 1, 0]
     assert counts['quick'].longest_blocking_ms > 0.0 == counts['slow'].longest_blocking_ms
     quick, medium, slow = found.records
     assert slow.preempted_ms > medium.preempted_ms >= quick.took_ms and quick.preempted_ms == 0.0
     assert slow.took_ms == pytest.approx(slow.answered_ms - slow.started_ms - slow.preempted_ms)
-    for name, network in networks.items():
+    for name, network in traced.networks.items():
         alone = network.start(IMAGE, network.path_space.largest).finish()
         for field, value in vars(alone).items():
             assert np.array_equal(value, getattr(found.results(name)[0], field))
 
 
-def test_a_job_that_preempts_and_hangs_leaves_the_preempted_one_to_the_next_thread(bench):
-    networks, gates, trace, starts = traced_networks()
+def test_a_job_that_preempts_and_hangs_leaves_the_preempted_one_to_the_next_thread(traced):
     stuck = threading.Event()
-    starts['quick'] = lambda image, level: Steps(lambda: stuck.wait(WAIT_S), nothing)
-    found = bench(starts, hanging_ms=50.0)
-    found.scheduler.follow(
-        {'slow': TaskPlan(0, 60_000.0, (10.0,)), 'quick': TaskPlan(0, 1000.0, (5.0,))}
-    )
-    found.scheduler.submit('slow', IMAGE)
-    wait(lambda: trace, 'its first segment')
-    found.scheduler.submit('quick', IMAGE)
-    gates['slow'].set()
+    quick = starts(lambda: stuck.wait(WAIT_S), nothing)
+    found = traced.bench({'quick': quick}, hanging_ms=50.0)
+    found.follow(slow=(0, 60_000.0, (10.0,)), quick=(0, 1000.0, (5.0,)))
+    found.submit('slow')
+    wait(lambda: traced.trace, 'its first segment')
+    found.submit('quick')
+    traced.gates['slow'].set()
     wait(lambda: found.results('slow'), 'the job that was preempted')
     assert found.outcomes('quick') == [Outcome.HUNG] and found.scheduler.hanging == ('quick',)
     stuck.set()
 
 
-def test_a_job_that_is_preempted_when_the_scheduler_stops_is_aborted(bench):
-    networks, gates, trace, starts = traced_networks()
-    found = bench(starts)
-    found.scheduler.follow(
-        {name: TaskPlan(0, ms, (1e4,)) for name, ms in (('slow', 6e4), ('quick', 2e4))}
-    )
-    found.scheduler.submit('slow', IMAGE)
-    wait(lambda: trace, 'its first segment')
-    found.scheduler.submit('quick', IMAGE)
-    gates['slow'].set()
-    wait(lambda: len(trace) == 2, 'the preemption')
-    threading.Timer(0.05, gates['quick'].set).start()
+def test_a_job_that_is_preempted_when_the_scheduler_stops_is_aborted(traced):
+    found = traced.bench()
+    found.follow(slow=(0, 6e4, (1e4,)), quick=(0, 2e4, (1e4,)))
+    found.submit('slow')
+    wait(lambda: traced.trace, 'its first segment')
+    found.submit('quick')
+    traced.gates['slow'].set()
+    wait(lambda: len(traced.trace) == 2, 'the preemption')
+    threading.Timer(0.05, traced.gates['quick'].set).start()
     assert found.scheduler.stop()
     assert found.outcomes('slow') == found.outcomes('quick') == [Outcome.ABORTED]
 
 
 def test_deadlines_before_the_ends_of_periods_are_those_of_jobs(bench):
-    plans = [TaskPlan(0, 800.0, (20.0, 200.0, 600.0), 400.0)] * 2
-    plans += [TaskPlan(0, 800.0, (20.0, 200.0, 600.0), highest=0)]
-    found = bench({'task': lambda image, level: Steps(nothing)})
+    found = bench({'task': QUICK})
+    times_ms = (20.0, 200.0, 600.0)
+    plans = [(0, 800.0, times_ms, 400.0)] * 2 + [(0, 800.0, times_ms, math.inf, 0)]
     for number, plan in enumerate(plans):
-        found.scheduler.follow({'task': plan})
-        found.scheduler.submit('task', IMAGE)
+        found.follow(task=plan)
+        found.submit('task')
         found.wait_for(number + 1)
     first, second, third = found.records
     assert second.arrived_ms == pytest.approx(first.arrived_ms + 800.0)
@@ -386,13 +366,13 @@ def test_deadlines_before_the_ends_of_periods_are_those_of_jobs(bench):
 
 
 def test_rejected_images_are_no_jobs(bench):
-    found = bench({'task': lambda image, level: Steps(nothing)})
-    found.scheduler.follow({'task': TaskPlan(0, 500.0, (1.0,))})
-    found.scheduler.submit('task', 'broken')
+    found = bench({'task': QUICK})
+    found.follow(task=(0, 500.0, (1.0,)))
+    found.submit('task', image='broken')
     time.sleep(0.05)
-    found.scheduler.submit('task', IMAGE)
+    found.submit('task')
     wait(lambda: found.results('task'), 'the good image')
-    assert found.scheduler.counts['task'].jobs == 1
+    assert found.counts['task'].jobs == 1
 
 
 @pytest.mark.parametrize(
@@ -412,9 +392,8 @@ def test_refuses_plans_that_are_none(values):
 
 
 def test_refuses_plans_of_other_tasks(bench):
-    found = bench({'task': lambda image, level: Steps(nothing)})
     with pytest.raises(ValueError, match='plan is of other, expected tasks among task'):
-        found.scheduler.follow({'other': TaskPlan(0, 1.0, (1.0,))})
+        bench({'task': QUICK}).follow(other=(0, 1.0, (1.0,)))
 
 
 def test_counts_state_their_limit():

@@ -26,7 +26,7 @@ tasks:
 
 
 @pytest.mark.parametrize(
-    ('text', 'words'),
+    'text, words',
     [
         ('', 'holds no task'),
         ('tasks: [', 'cannot be read'),
@@ -69,12 +69,9 @@ def test_says_what_is_wrong(tmp_path, text, words):
     assert len(str(caught.value)) < 800
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_a_pipe_is_not_waited_for_and_no_file_is_named(tmp_path):
+    with pytest.raises(TaskFileError, match='tasks.yaml cannot be read'):
+        read_tasks(tmp_path / 'tasks.yaml')
     os.mkfifo(tmp_path / 'tasks.yaml')
     with pytest.raises(TaskFileError, match='it is no ordinary file but a pipe'):
         read_tasks(tmp_path / 'tasks.yaml')
-
-
-def test_says_where_no_file_is(tmp_path):
-    with pytest.raises(TaskFileError, match='missing.yaml cannot be read'):
-        read_tasks(tmp_path / 'missing.yaml')

@@ -10,7 +10,7 @@ SEEN, ASIDE = [0, 0, 100, 100], [20, 0, 120, 100]
 
 
 @pytest.mark.parametrize(
-    ('detectors', 'weights', 'boxes', 'scores'),
+    'detectors, weights, boxes, scores',
     [
         # Averaged by the scores, and by the weights: (0 * 0.9 + 20 * 0.3) / 1.2, and 20 / 4.
         ([[[*SEEN, 0.9, 0]], [[*ASIDE, 0.3, 0]]], [[1], [1]], [[5, 0, 105, 100]], [0.6]),
@@ -31,16 +31,14 @@ def test_boxes_that_detectors_share_are_averaged(detectors, weights, boxes, scor
 
 
 def test_classes_and_distant_boxes_stay_apart_and_the_best_comes_first():
-    rows = fuse(
-        [found([0, 0, 10, 10, 0.4, 0], [0, 0, 10, 10, 0.6, 1], [50, 0, 60, 10, 0.9, 0])],
-        np.ones((1, 2)),
-    )
+    seen = found([0, 0, 10, 10, 0.4, 0], [0, 0, 10, 10, 0.6, 1], [50, 0, 60, 10, 0.9, 0])
+    rows = fuse([seen], np.ones((1, 2)))
     assert rows.labels.tolist() == [0, 1, 0]
     assert rows.scores.tolist() == pytest.approx([0.9, 0.6, 0.4])
 
 
 @pytest.mark.parametrize(
-    ('weights', 'said'),
+    'weights, said',
     [
         (np.ones(2), r'weights have shape \(2,\), expected \[1, classes\]'),
         (np.ones((2, 1)), r'weights have shape \(2, 1\), expected \[1, classes\]'),

@@ -48,29 +48,16 @@ def network():
     return DenseDetector(shape, ('vehicle', 'person')).train()
 
 
-def _losses(network, objects, trained, target=None):
+def _targets(network, *objects):
+    """Of images of these objects, as a batch has them."""
     stage = first_stage_of(network)
     assert isinstance(stage, DenseStage)
-    size = network.input_size_on(trained.path)
-    generator = np.random.default_rng(0)
-    known = [one.resized(SIZE, size) for one in objects]
-    wanted = stage.joined(
-        network,
-        size,
-        [stage.targets(network, size, one, generator) for one in known],
-        torch.device('cpu'),
-    )
-    images = torch.randn(len(objects), 3, *size, generator=torch.Generator().manual_seed(0))
-    return path_losses(
-        network,
-        images,
-        known,
-        wanted,
-        trained,
-        [np.random.default_rng(1) for _ in objects],
-        batch=len(objects),
-        target=target,
-    )
+    each = [stage.targets(network, SIZE, one, np.random.default_rng(0)) for one in objects]
+    return stage.joined(network, SIZE, each, torch.device('cpu'))
+
+
+def _images(count):
+    return torch.randn(count, 3, *SIZE, generator=torch.Generator().manual_seed(0))
 
 
 def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
@@ -80,20 +67,16 @@ def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
     many = target_objects(
         [[8 * x, 8 * y, 8 * x + 30, 8 * y + 30] for x in (0, 4, 8) for y in (0, 4, 8)], [0] * 9
     )
-    images = torch.randn(2, 3, *SIZE, generator=torch.Generator().manual_seed(0))
-
-    def batch(objects):
-        targets = [stage.targets(network, SIZE, one, np.random.default_rng(0)) for one in objects]
-        return stage.joined(network, SIZE, targets, torch.device('cpu'))
+    images = _images(2)
 
     def losses(share, targets):
         with torch.no_grad():
             levels = network.features(images[share], path)
             return stage.answer(network, levels, targets, TrainedPath(path, (2,)), 2, None).losses
 
-    whole = batch([few, many])
+    whole = _targets(network, few, many)
     parts = [
-        losses(slice(number, number + 1), replace(batch([one]), totals=whole.totals))
+        losses(slice(number, number + 1), replace(_targets(network, one), totals=whole.totals))
         for number, one in enumerate((few, many))
     ]
     for name, loss in losses(slice(0, 2), whole).items():
@@ -105,10 +88,12 @@ def test_a_class_that_a_source_does_not_name_takes_no_part(network):
     stage = network.rpn
     for named, is_moved in (((True, True), True), ((True, False), False)):
         network.zero_grad()
-        losses, _ = _losses(
-            network,
-            [target_objects([[32, 32, 96, 96]], [0], named=named)],
-            TrainedPath(network.path_space.largest.replace(head='0'), (0,)),
+        known = target_objects([[32, 32, 96, 96]], [0], named=named)
+        trained = TrainedPath(network.path_space.largest.replace(head='0'), (0,))
+        targets = _targets(network, known)
+        generators = [np.random.default_rng(1)]
+        losses, _ = path_losses(
+            network, _images(1), [known], targets, trained, generators, batch=1, target=None
         )
         losses['dense_classes'].backward()
         gradient = stage.class_output.bias.grad.view(3, 2)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from invented_networks import InventedRun, make_single
 from made_up_labels import PERSON, SIGN, VEHICLE, found, job, known, log_of
+from plain_images import grey
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.records import Frame
@@ -27,7 +28,7 @@ LARGE, HIGH = [0, 0, 100, 98], [0, 0, 100, 40]
 
 
 @pytest.mark.parametrize(
-    ('boxes', 'marked', 'classes', 'added'),
+    'boxes, marked, classes, added',
     [
         # Sure, sure, unsure (True), and too unsure, at a threshold of 0.5.
         (
@@ -68,23 +69,15 @@ def test_what_is_added_to_the_known_objects_of_an_image(boxes, marked, classes, 
 def test_thresholds_come_from_the_images_that_mark_the_class(tmp_path):
     """Persons are known in 40 images, where boxes of 0.4 are right and those of 0.2 wrong; vehicles in none."""
     objects = known([10, 10, 20, 30, PERSON, 0])
-    jobs = [job(number, objects, [PERSON], measures=True) for number in range(40)] + [
-        job(40, name='a.png')
-    ]
-    seen = SeenImage(
-        (90, 60),
-        (
-            found(
-                [10, 10, 20, 30, 0.4, PERSON],
-                [50, 10, 60, 30, 0.2, PERSON],
-                [50, 10, 60, 30, 0.9, VEHICLE],
-            ),
-        ),
-    )
+    jobs = [job(number, objects, [PERSON], measures=True) for number in range(40)]
+    jobs.append(job(40, name='a.png'))
+    right = [10, 10, 20, 30, 0.4, PERSON]
+    wrong = [50, 10, 60, 30, 0.2, PERSON]
+    seen = SeenImage((90, 60), (found(right, wrong, [50, 10, 60, 30, 0.9, VEHICLE]),))
     teacher = Teacher('one', None, np.array([PERSON, VEHICLE]))
     judgement = judge(log_of(tmp_path, *[seen] * 41), jobs, [teacher], 3, 0.6)
-    assert judgement.thresholds[PERSON].score == pytest.approx(0.4)
-    assert judgement.thresholds[PERSON].objects == 40
+    of_person = judgement.thresholds[PERSON]
+    assert (of_person.score, of_person.objects) == pytest.approx((0.4, 40))
     assert judgement.thresholds[VEHICLE] == ScoreThreshold(0.6)
     assert judgement.labelled == {PERSON, VEHICLE}
     assert SIGN not in judgement.thresholds and judgement.weights.tolist() == [[1.0, 1.0, 0.0]]
@@ -99,8 +92,8 @@ def test_teachers_that_disagree_are_believed_by_what_they_are_worth(tmp_path):
     teachers = [Teacher(name, None, np.array([PERSON])) for name in ('right', 'wrong')]
     judgement = judge(log_of(tmp_path, *[seen] * 40), jobs, teachers, 3, 0.6)
     assert judgement.weights[:, PERSON].tolist() == [1.0, 0.0]
-    expected = (1.0, 1.0)
-    assert (judgement.thresholds[PERSON].precision, judgement.thresholds[PERSON].recall) == expected
+    of_person = judgement.thresholds[PERSON]
+    assert (of_person.precision, of_person.recall) == (1.0, 1.0)
 
 
 def test_images_come_in_order_also_after_a_stop_and_broken_ones_are_noted(tmp_path, monkeypatch):
@@ -112,21 +105,19 @@ def test_images_come_in_order_also_after_a_stop_and_broken_ones_are_noted(tmp_pa
 
     jobs = [job(number) for number in range(4)]
     jobs[1] = LabelJob(Frame('frame1', 1, broken), frozenset())
-    jobs[2] = LabelJob(
-        jobs[2].frame, frozenset(), 'out/frame2.png', tmp_path / 'out' / 'frame2.png'
-    )
+    file = tmp_path / 'out/frame2.png'
+    jobs[2] = LabelJob(jobs[2].frame, frozenset(), 'out/frame2.png', file)
     # what it calls 0 is not asked for
     teachers = [Teacher('one', make_single(), np.array([-1, PERSON]))]
     log, told = log_of(tmp_path), []
-    assert not see_all(
-        log, jobs, teachers, stop=lambda: log.count == 2, report=lambda n, *_: told.append(n)
-    )
-    assert see_all(log, jobs, teachers, report=lambda n, *_: told.append(n))
+    report = lambda n, *_: told.append(n)  # noqa: E731
+    assert not see_all(log, jobs, teachers, stop=lambda: log.count == 2, report=report)
+    assert see_all(log, jobs, teachers, report=report)
     assert told == [1, 2, 3, 4]
     seen = list(log)
     assert seen[1].unreadable == 'b.png cannot be decoded' and seen[1].found == ()
     assert seen[0].size == (90, 60) and seen[0].found[0].labels.tolist() == [PERSON]
-    assert cv2.imread(str(tmp_path / 'out' / 'frame2.png')).shape == (60, 90, 3)
+    assert cv2.imread(str(file)).shape == (60, 90, 3)
 
 
 def test_data_that_vanish_end_the_run_and_it_goes_on_once_they_are_back(tmp_path, monkeypatch):
@@ -136,7 +127,7 @@ def test_data_that_vanish_end_the_run_and_it_goes_on_once_they_are_back(tmp_path
     folder.mkdir()
     files = [folder / f'{number:02d}.png' for number in range(16)]
     for file in files:
-        cv2.imwrite(str(file), np.zeros((60, 90, 3), np.uint8))
+        cv2.imwrite(str(file), grey(60, 90))
     jobs = [
         LabelJob(Frame(file.name, number, partial(load_image, file)), frozenset(), file.name)
         for number, file in enumerate(files)

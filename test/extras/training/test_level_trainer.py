@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from plain_images import grey, noise
 from torch.nn import functional as F
 
 from deadline_perception.extras.rendered_drive.single_object import render_views
@@ -20,7 +21,7 @@ PLAN = TrainingPlan(steps=60, batch=24, learning_rate=4e-3, warm_up=4, ema=0.9, 
 
 @pytest.fixture(scope='module')
 def source():
-    background = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    background = noise(40, 40)
     return CropSource(
         [render_views(NAMES, 8, [background], seed=1, sizes_px=(24.0, 48.0))], NAMES, 32
     )
@@ -37,32 +38,25 @@ def test_training_brings_the_mean_loss_of_all_levels_down_and_every_level_learns
     one.run(report=lambda step, losses: seen.append(losses))
     assert [len(losses) for losses in seen] == [4] * 60
     for losses in seen[::10]:
-        assert losses['mean'] == pytest.approx(
-            np.mean([losses[f'level{number}'] for number in (1, 2, 3)]), rel=1e-5
-        )
+        mean, *levels = (losses[name] for name in ('mean', 'level1', 'level2', 'level3'))
+        assert mean == pytest.approx(np.mean(levels), rel=1e-5)
     first, last = (np.mean([losses['mean'] for losses in part]) for part in (seen[:5], seen[-5:]))
     assert last < 0.6 * first
     one.finish()
     batch = source.draw(np.random.default_rng(99), 60)
     crops = one.network.normalise_crops(batch.crops)
-    right = [
-        float(
-            (one.network.logits(crops, ratio).argmax(1).numpy() == batch.possible.argmax(1)).mean()
-        )
-        for ratio in CONFIG.ratios
-    ]
+    found = [one.network.logits(crops, ratio).argmax(1).numpy() for ratio in CONFIG.ratios]
+    right = [float((labels == batch.possible.argmax(1)).mean()) for labels in found]
     assert right[-1] > 0.75 and min(right) > 0.45, right  # a third by chance
 
 
 def test_the_loss_of_one_possible_class_is_the_cross_entropy_and_of_all_classes_nothing():
     logits = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
     one = torch.tensor([[True, False, False], [False, False, True]])
-    torch.testing.assert_close(
-        possible_loss(logits, one), F.cross_entropy(logits, torch.tensor([0, 2]))
-    )
-    assert float(possible_loss(logits, torch.ones(2, 3, dtype=torch.bool))) == pytest.approx(
-        0.0, abs=1e-6
-    )
+    entropy = F.cross_entropy(logits, torch.tensor([0, 2]))
+    torch.testing.assert_close(possible_loss(logits, one), entropy)
+    every = torch.ones(2, 3, dtype=torch.bool)
+    assert float(possible_loss(logits, every)) == pytest.approx(0.0, abs=1e-6)
     two = torch.tensor([[True, True, False], [True, True, True]])
     expected = -np.log(logits[0].softmax(0)[:2].sum().item()) / 2
     assert float(possible_loss(logits, two)) == pytest.approx(expected, rel=1e-5)
@@ -80,7 +74,7 @@ def test_what_does_not_belong_together_is_refused(source, tmp_path):
     with pytest.raises(ValueError, match='crops of 32 px are of the classes .*, expected 32 px'):
         LevelTrainer(build_classifier(CONFIG, ('a', 'b', 'c')), source, PLAN)
     trainer(source).save(tmp_path / 'state.safetensors')
-    plain = np.zeros((40, 40, 3), np.uint8)
+    plain = grey(40, 40)
     other = CropSource([render_views(NAMES, 1, [plain], seed=1, sizes_px=(24.0, 48.0))], NAMES, 32)
     with pytest.raises(ValueError, match='was saved for .*"data": '):
         trainer(other).resume(tmp_path / 'state.safetensors')

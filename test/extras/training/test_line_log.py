@@ -6,7 +6,7 @@ from deadline_perception.extras.training.line_log import LogInUse, named_errors,
 
 
 def test_what_follows_a_line_that_is_not_kept_is_dropped(tmp_path):
-    file = tmp_path / 'run' / 'log'
+    file = tmp_path / 'run/log'
     with open_lines(file, lambda line: True) as stream:
         stream.write(b'1\n2\n3\n4')
     with open_lines(file, lambda line: int(line) < 3) as stream:

@@ -11,7 +11,7 @@ def _steps(file):
 
 
 def test_log_of_a_killed_run_goes_on_after_its_saved_step(tmp_path):
-    file = tmp_path / 'run' / 'state.jsonl'
+    file = tmp_path / 'run/state.jsonl'
     with open_log(file, 0) as log:
         for step in range(1, 6):
             log.add(step, {'objectness': 0.1 / step})

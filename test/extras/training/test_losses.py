@@ -12,65 +12,65 @@ OBJECT = [[10.0, 10, 40, 40]]
 SIZE = (64, 96)
 
 
-def _generators(count, first=0):
-    return [np.random.default_rng(first + index) for index in range(count)]
+KNOWN = target_objects(OBJECT, [0])
 
 
-def _images(count):
-    return torch.randn(count, 3, 64, 96, generator=torch.Generator().manual_seed(0))
+def _generators(count):
+    return [np.random.default_rng(index) for index in range(count)]
 
 
-def _step(network, ground_truths, *trained, images=None, batch=None, first=0):
+def _step(network, *trained, known=(KNOWN,)):
     """Losses of several paths on one batch, each with what the first can teach."""
-    generators = _generators(len(ground_truths), first)
-    images = _images(len(ground_truths)) if images is None else images
-    losses, target = [], None
+    count = len(known)
+    device = network.rpn.outputs.weight.device
+    generators = _generators(count)
+    losses = []
+    target = None
+    images = torch.randn(count, 3, *SIZE, generator=torch.Generator().manual_seed(0)).to(device)
     for one in trained:
         size = network.input_size_on(one.path)
-        known = [ground_truth.resized(SIZE, size) for ground_truth in ground_truths]
+        objects = [ground_truth.resized(SIZE, size) for ground_truth in known]
         laid_out = all_anchors(network.config, size)
-        anchors = join_anchors(
-            [
-                choose_anchors(laid_out, ground_truth, generator)
-                for ground_truth, generator in zip(known, _generators(len(known), first))
-            ],
-            len(laid_out),
-            images.device,
-        )
+        chosen = [
+            choose_anchors(laid_out, ground_truth, generator)
+            for ground_truth, generator in zip(objects, _generators(count))
+        ]
         own, target = path_losses(
             network,
             resized(images, size),
-            known,
-            anchors,
+            objects,
+            join_anchors(chosen, len(laid_out), device),
             one,
             generators,
-            batch=batch or len(ground_truths),
+            batch=count,
             target=target,
         )
         losses.append(own)
     return losses, target
 
 
-def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
+@pytest.fixture
+def network(tiny_network):
+    return tiny_network.train()
+
+
+@pytest.fixture
+def largest(network):
+    return network.path_space.largest
+
+
+def test_losses_of_a_network_that_says_the_same_everywhere(network, largest):
     """By hand: each of 256 anchors and 128 regions of an image weighs the same, also where fewer are there."""
-    network = tiny_network.train()
+    layers = [layer for head in network.heads.subnets for layer in (head.classes, head.deltas)]
     with torch.no_grad():
-        for layer in (
-            network.rpn.outputs,
-            *(head.classes for head in network.heads.subnets),
-            *(head.deltas for head in network.heads.subnets),
-        ):
+        for layer in (network.rpn.outputs, *layers):
             layer.weight.zero_()
             layer.bias.zero_()
         network.rpn.outputs.bias[: network.rpn.per_position] = -1.0
         network.heads.subnets[1].deltas.bias.copy_(torch.tensor([0.3, 0.0, -0.05, 0.0]))
-    ground_truth = target_objects(OBJECT, [0])
-    anchors = choose_anchors(
-        all_anchors(network.config, SIZE), ground_truth, np.random.default_rng(0)
-    )
-    (losses,), target = _step(
-        network, [ground_truth], TrainedPath(network.path_space.largest, (1,))
-    )
+    laid_out = all_anchors(network.config, SIZE)
+    anchors = choose_anchors(laid_out, KNOWN, np.random.default_rng(0))
+    (losses,), target = _step(network, TrainedPath(largest, (1,)))
     losses = {name: loss.item() for name, loss in losses.items()}
     objects, chosen = len(anchors.deltas), len(anchors.indices)
     assert objects > 0 and chosen == 256
@@ -80,41 +80,29 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
     def of_boxes(off):
         return np.where(off < 1 / 9, off**2 * 4.5, off - 1 / 18).sum()
 
-    assert (
-        losses['anchor_boxes']
-        == pytest.approx(of_boxes(np.abs(anchors.deltas)) / 256, rel=1e-4)
-        != 0
-    )
+    expected = of_boxes(np.abs(anchors.deltas)) / 256
+    assert losses['anchor_boxes'] == pytest.approx(expected, rel=1e-4) != 0
     regions = target.regions
     assert losses['classes_h1'] == pytest.approx(len(regions.labels) * np.log(3) / 128, rel=1e-5)
     off = np.abs(regions.deltas.numpy()[regions.on_object] - np.float32([0.3, 0.0, -0.05, 0.0]))
     assert losses['boxes_h1'] == pytest.approx(of_boxes(off) / 128, rel=1e-4) != 0
 
 
-def test_gradients_reach_only_what_the_path_runs(tiny_network):
-    network = tiny_network.train()
-    (losses,), _ = _step(
-        network, [target_objects(OBJECT, [0])], TrainedPath(network.path_space.smallest, (0,))
-    )
+def test_gradients_reach_only_what_the_path_runs(network):
+    (losses,), _ = _step(network, TrainedPath(network.path_space.smallest, (0,)))
     sum(losses.values()).backward()
-    assert all(p.grad is None for p in network.backbone.skips.parameters())
-    assert all(p.grad is None for p in network.heads.subnets[1].parameters())
+    unused = network.backbone.skips, network.heads.subnets[1]
+    assert all(p.grad is None for part in unused for p in part.parameters())
     assert all(p.grad is not None for p in network.heads.subnets[0].parameters())
     first = network.backbone.first_blocks[0].convolutions[0].weight.grad
     narrow = round(16 * network.path_space.smallest['width'])
     assert first[:narrow, :narrow].abs().sum() > 0 and first[narrow:].abs().sum() == 0
 
 
-def test_teacher_that_is_distilled_learns_nothing_new(tiny_network):
+def test_teacher_that_is_distilled_learns_nothing_new(network, largest):
     """Told only what it says itself, a path has no gradient in objectness and classes; boxes follow ground truth."""
-    network = tiny_network.train()
-    largest = network.path_space.largest
-    (_, losses), target = _step(
-        network,
-        [target_objects(OBJECT, [0])],
-        TrainedPath(largest, (1,)),
-        TrainedPath(largest, (1,), distillation_weight=1.0),
-    )
+    taught = TrainedPath(largest, (1,), distillation_weight=1.0)
+    (_, losses), target = _step(network, TrainedPath(largest, (1,)), taught)
     assert not any(part.requires_grad for part in (target.first_stage, target.classes))
     (losses['objectness'] + losses['classes_h1']).backward(retain_graph=True)
     assert max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None) < 1e-6
@@ -122,18 +110,13 @@ def test_teacher_that_is_distilled_learns_nothing_new(tiny_network):
     assert float(network.heads.subnets[1].deltas.weight.grad.abs().max()) > 1e-4
 
 
-def test_soft_targets_lie_between_ground_truth_and_teacher(tiny_network):
+def test_soft_targets_lie_between_ground_truth_and_teacher(network, largest):
     """Both losses are linear in their targets."""
-    network = tiny_network.train()
-    space = network.path_space
+    smallest = network.path_space.smallest.replace(scale=1.0)
     told = {}
     for share in (0.0, 0.5, 1.0):
-        (_, told[share]), _ = _step(
-            network,
-            [target_objects(OBJECT, [0])],
-            TrainedPath(space.largest, (1,)),
-            TrainedPath(space.smallest.replace(scale=1.0), (0,), distillation_weight=share),
-        )
+        taught = TrainedPath(smallest, (0,), distillation_weight=share)
+        (_, told[share]), _ = _step(network, TrainedPath(largest, (1,)), taught)
     for name in ('objectness', 'classes_h0'):
         assert told[0.0][name] != told[1.0][name]
         torch.testing.assert_close(told[0.5][name], (told[0.0][name] + told[1.0][name]) / 2)
@@ -141,34 +124,29 @@ def test_soft_targets_lie_between_ground_truth_and_teacher(tiny_network):
         assert told[0.0][name] == told[1.0][name]
 
 
-def test_distilled_path_keeps_its_number_of_proposals(tiny_network):
+def test_distilled_path_keeps_its_number_of_proposals(network, largest):
     """Of the first path's regions it is trained on known objects and on those among its own best proposals."""
-    network = tiny_network.train()
-    space = network.path_space
     seen = []
     network.heads.subnets[0].register_forward_hook(
         lambda module, inputs, output: seen.append(len(inputs[0]))
     )
-    paths = [space.largest.replace(proposals=proposals) for proposals in (60, 20, 5)]
-    _, target = _step(
-        network, [target_objects(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths)
-    )
+    paths = [largest.replace(proposals=proposals) for proposals in (60, 20, 5)]
+    _, target = _step(network, *(TrainedPath(path, (0,), 0.5) for path in paths))
     assert seen == [int((target.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
     assert seen[0] > seen[1] > seen[2] > 0
     assert (target.regions.ranks[target.regions.on_object] == -1).any()
 
 
-def test_class_that_a_source_does_not_name_takes_no_part(tiny_network):
+def test_class_that_a_source_does_not_name_takes_no_part(network, largest):
     """Regions of such an image teach its logits nothing; those of another image in the batch do."""
-    network = tiny_network.train()
-    paths = (
-        TrainedPath(network.path_space.largest, (1, 0), 0.5),
-        TrainedPath(network.path_space.smallest, (0,), 0.5),
+    smallest, unnamed = (
+        network.path_space.smallest,
+        target_objects(OBJECT, [0], named=(True, False)),
     )
-    unnamed, named = target_objects(OBJECT, [0], named=(True, False)), target_objects(OBJECT, [0])
-    for ground_truths, learns in (([unnamed, unnamed], False), ([unnamed, named], True)):
+    paths = TrainedPath(largest, (1, 0), 0.5), TrainedPath(smallest, (0,), 0.5)
+    for known, learns in (([unnamed, unnamed], False), ([unnamed, KNOWN], True)):
         network.zero_grad()
-        losses, target = _step(network, ground_truths, *paths)
+        losses, target = _step(network, *paths, known=known)
         sum(loss for own in losses for loss in own.values()).backward()
         for head in network.heads.subnets:
             gradient = head.classes.weight.grad
@@ -177,36 +155,22 @@ def test_class_that_a_source_does_not_name_takes_no_part(tiny_network):
         assert target.classes[target.regions.images == 0, 2].abs().max() == 0
 
 
-def test_scaled_path_learns_the_same_regions_at_its_own_size(tiny_network):
+def test_scaled_path_learns_the_same_regions_at_its_own_size(network, largest):
     """Boxes are scaled with the image, labels and deltas stay; objectness is not distilled from other anchors."""
-    network = tiny_network.train()
-    scaled = network.path_space.largest.replace(scale=0.5)
-    _, target = _step(
-        network, [target_objects(OBJECT, [0])], TrainedPath(network.path_space.largest, (1,))
-    )
-    assert target.regions.size == SIZE
     losses = {}
     for weight in (0.0, 1.0):
-        (_, losses[weight]), _ = _step(
-            network,
-            [target_objects(OBJECT, [0])],
-            TrainedPath(network.path_space.largest, (1,)),
-            TrainedPath(scaled, (1,), distillation_weight=weight),
-        )
+        scaled = TrainedPath(largest.replace(scale=0.5), (1,), distillation_weight=weight)
+        (_, losses[weight]), target = _step(network, TrainedPath(largest, (1,)), scaled)
+        assert target.regions.size == SIZE
     assert losses[0.0]['objectness'] == losses[1.0]['objectness'] > 0
     assert losses[0.0]['classes_h1'] != losses[1.0]['classes_h1']
     assert losses[0.0]['boxes_h1'] == losses[1.0]['boxes_h1'] > 0
-    objects = target_objects(OBJECT, [0]).resized(SIZE, (32, 64))
+    objects = KNOWN.resized(SIZE, (32, 64))
     np.testing.assert_allclose(objects.boxes, [[10 * 2 / 3, 5, 40 * 2 / 3, 20]], rtol=1e-6)
 
 
-def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):
-    network = tiny_network.train()
-    (losses,), _ = _step(
-        network,
-        [target_objects(OBJECT, [0])],
-        TrainedPath(network.path_space.largest, (0, 1), aggregated=True),
-    )
+def test_aggregated_heads_have_one_loss_and_share_its_gradient(network, largest):
+    (losses,), _ = _step(network, TrainedPath(largest, (0, 1), aggregated=True))
     assert set(losses) == {'objectness', 'anchor_boxes', 'classes_mean', 'boxes_mean'}
     losses['classes_mean'].backward()
     torch.testing.assert_close(*(head.classes.bias.grad for head in network.heads.subnets))
@@ -214,17 +178,11 @@ def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
-def test_losses_on_a_gpu_are_those_on_the_cpu(tiny_network):
-    ground_truth, trained = (
-        target_objects(OBJECT, [0]),
-        TrainedPath(tiny_network.path_space.largest, (1, 0), 0.5),
-    )
-    (on_cpu,), _ = _step(tiny_network.train(), [ground_truth], trained)
-    network = tiny_network.to('cuda')
-    (on_gpu,), _ = _step(network, [ground_truth], trained, images=_images(1).cuda())
-    for name in (
-        'objectness',
-        'anchor_boxes',
-    ):  # the regions depend on the order of nearly equal scores
+def test_losses_on_a_gpu_are_those_on_the_cpu(network, largest):
+    trained = TrainedPath(largest, (1, 0), 0.5)
+    (on_cpu,), _ = _step(network, trained)
+    (on_gpu,), _ = _step(network.to('cuda'), trained)
+    # the regions depend on the order of nearly equal scores
+    for name in ('objectness', 'anchor_boxes'):
         torch.testing.assert_close(on_gpu[name].cpu(), on_cpu[name], rtol=1e-2, atol=1e-3)
     assert all(torch.isfinite(loss) for loss in on_gpu.values())

@@ -1,9 +1,9 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
+from plain_images import noise
 
 from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
@@ -11,7 +11,7 @@ from deadline_perception.extras.training.norm_statistics import measure_statisti
 from deadline_perception.extras.training.weights_start import start_from_weights
 from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+IMAGE = noise(64, 96)
 STILL = SimpleNamespace(draw=lambda generator: SimpleNamespace(image_bgr=IMAGE))
 
 
@@ -30,13 +30,12 @@ def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
             first = stem.convolution1(pixels, channels, stem.norm1)
             second = stem.convolution2(first.relu(), channels, stem.norm2)
             for norm, values in ((stem.norm1, first), (stem.norm2, second)):
-                row = norm.rows[channels]
-                torch.testing.assert_close(
-                    values.mean((0, 2, 3)), norm.bias[row, :channels], atol=1e-3, rtol=1e-3
+                bias, scale = (
+                    tensor[norm.rows[channels], :channels] for tensor in (norm.bias, norm.weight)
                 )
-                torch.testing.assert_close(
-                    values.std((0, 2, 3)), norm.weight[row, :channels], atol=1e-3, rtol=1e-2
-                )
+                deviation, mean = torch.std_mean(values, (0, 2, 3))
+                torch.testing.assert_close(mean, bias, atol=1e-3, rtol=1e-3)
+                torch.testing.assert_close(deviation, scale, atol=1e-3, rtol=1e-2)
     for module in network.modules():
         if isinstance(module, SlicedFrozenNorm):
             assert module.folds
@@ -46,13 +45,8 @@ def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
 def test_network_with_group_norms_is_followed(tiny_network):
     """On one image group norms are a scale and a shift, also a negative one: frozen after it, a network says the
     same."""
-    plain = replace(
-        tiny_network.config,
-        scales=(1.0,),
-        skip_groups=((),) * 4,
-        widths=(1.0,),
-        pyramid_widths=(1.0,),
-    )
+    one = {name: (1.0,) for name in ('scales', 'widths', 'pyramid_widths')}
+    plain = replace(tiny_network.config, skip_groups=((),) * 4, **one)
     grouped, network = (
         FasterRcnn(replace(plain, norm=norm), ('square', 'bar')) for norm in ('group', 'frozen')
     )
@@ -63,12 +57,12 @@ def test_network_with_group_norms_is_followed(tiny_network):
     start_from_weights(network, grouped)
     measure_statistics(network, STILL, like=grouped)
     pixels = torch.from_numpy(IMAGE).permute(2, 0, 1)[None].float()
+    path = network.path_space.largest
     with torch.no_grad():
-        for path in (network.path_space.largest,):
-            for said, wanted in zip(
-                *(one.eval().features(one.normalise(pixels), path) for one in (network, grouped))
-            ):
-                torch.testing.assert_close(said, wanted, atol=0.02, rtol=0.02)
+        said, wanted = (
+            one.eval().features(one.normalise(pixels), path) for one in (network, grouped)
+        )
+    torch.testing.assert_close(said, wanted, atol=0.02, rtol=0.02)
 
 
 def test_norms_that_are_not_frozen_have_no_statistics(tiny_network):

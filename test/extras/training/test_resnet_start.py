@@ -69,12 +69,9 @@ def test_features_equal_those_of_the_resnet_on_an_image_of_its_statistics(resnet
 
 
 def test_blocks_beyond_the_file_stay_and_are_told(resnet, tmp_path):
-    stored = {
-        name: tensor
-        for name, tensor in torch.load(resnet[2]).items()
-        if not name.startswith('layer3.5')
-    }
-    torch.save(stored, tmp_path / 'less.pth')
+    stored = torch.load(resnet[2]).items()
+    less = {name: tensor for name, tensor in stored if not name.startswith('layer3.5')}
+    torch.save(less, tmp_path / 'less.pth')
     backbone = Backbone(replace(ORIN, skip_groups=((2,), (3,), (2, 3), ())))
     start = start_from_resnet(backbone, tmp_path / 'less.pth')
     assert start.absent == ('layer3.5.conv1', 'layer3.5.conv2', 'layer3.5.conv3')
@@ -82,37 +79,38 @@ def test_blocks_beyond_the_file_stay_and_are_told(resnet, tmp_path):
     assert '3 absent, random: layer3.5.conv1, layer3.5.conv2, layer3.5.conv3' in str(start)
 
 
-def test_files_that_are_no_resnet_are_refused(tmp_path):
-    backbone = Backbone(NARROW)
-    with pytest.raises(CheckpointError, match='none.pth does not exist'):
-        start_from_resnet(backbone, tmp_path / 'none.pth')
+@pytest.mark.parametrize(
+    'content, words',
+    [
+        (None, 'other.pth does not exist'),
+        (b'no weights', 'other.pth cannot be read as a state_dict: .'),
+        ({'weight': torch.zeros(1)}, 'expected a state_dict of a torchvision ResNet'),
+        ({'conv1.weight': torch.full((1,), torch.nan)}, 'NaN or infinity in conv1.weight'),
+    ],
+)
+def test_files_that_are_no_resnet_are_refused(tmp_path, content, words):
     file = tmp_path / 'other.pth'
-    file.write_bytes(b'no weights')
-    with pytest.raises(CheckpointError, match='other.pth cannot be read as a state_dict: .'):
-        start_from_resnet(backbone, file)
-    torch.save({'weight': torch.zeros(1)}, file)
-    with pytest.raises(CheckpointError, match='expected a state_dict of a torchvision ResNet'):
-        start_from_resnet(backbone, file)
-    torch.save({'conv1.weight': torch.full((1,), float('nan'))}, file)
-    with pytest.raises(CheckpointError, match='NaN or infinity in conv1.weight'):
-        start_from_resnet(backbone, file)
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    elif content:
+        torch.save(content, file)
+    with pytest.raises(CheckpointError, match=words):
+        start_from_resnet(Backbone(NARROW), file)
 
 
 def test_other_shapes_are_refused_and_nothing_changes(resnet, tmp_path):
     narrow = Backbone(NARROW)
+    bare = tmp_path / 'bare.pth'
     before = narrow.stem.convolution1.weight.clone()
-    with pytest.raises(
-        ValueError,
-        match=r'layer1.0.conv1.weight .* shape \(64, 64, 1, 1\), expected \(16, 64, 1, 1\)',
+    torch.save({'conv1.weight': torch.zeros(64, 3, 7, 7)}, bare)
+    wide = r'layer1.0.conv1.weight .* shape \(64, 64, 1, 1\), expected \(16, 64, 1, 1\)'
+    absent = r'bn1.weight of .* is absent or of another shape, expected \(64,\)'
+    stem = 'a stem of two 3x3 convolutions, expected the 7x7 of a ResNet'
+    for backbone, file, words in (
+        (narrow, resnet[2], wide),
+        (narrow, bare, absent),
+        (Backbone(COMPACT), resnet[2], stem),
     ):
-        start_from_resnet(narrow, resnet[2])
-    torch.save({'conv1.weight': torch.zeros(64, 3, 7, 7)}, tmp_path / 'bare.pth')
-    with pytest.raises(
-        ValueError, match=r'bn1.weight of .* is absent or of another shape, expected \(64,\)'
-    ):
-        start_from_resnet(narrow, tmp_path / 'bare.pth')
+        with pytest.raises(ValueError, match=words):
+            start_from_resnet(backbone, file)
     assert torch.equal(narrow.stem.convolution1.weight, before)
-    with pytest.raises(
-        ValueError, match='a stem of two 3x3 convolutions, expected the 7x7 of a ResNet'
-    ):
-        start_from_resnet(Backbone(COMPACT), resnet[2])

@@ -4,6 +4,8 @@ from functools import partial
 import cv2
 import numpy as np
 import pytest
+from made_up_labels import known
+from plain_images import grey, noise
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
@@ -36,15 +38,26 @@ def test_samples_have_the_size_asked_for_and_boxes_that_fit(shapes, size):
     assert objects > 30
 
 
+def _source(names, *frames, size=(64, 96), **options):
+    """Of one sequence; a frame is its image and rows of its known objects."""
+    made = [
+        Frame(str(number), number, lambda image=image: image, None, known(*rows))
+        for number, (image, rows) in enumerate(frames)
+    ]
+    return SampleSource([Sequence('one', names, tuple(made))], [1.0], size, **options)
+
+
+def _drawn(source, count, **options):
+    """Samples of as many seeds."""
+    return [source.draw(np.random.default_rng(seed), **options) for seed in range(count)]
+
+
 def _bright_square(without=()):
     """A source of one image of 128 x 96 px, black but for one object."""
-    image = np.zeros((96, 128, 3), np.uint8)
+    image = grey(96, 128)
     image[30:50, 60:90] = 255
-    ground_truth = GroundTruth(np.float32([[60, 30, 90, 50]]), np.array([0]), np.array([False]))
-    frame = Frame('square', 0, lambda: image, ground_truth=ground_truth)
-    return SampleSource(
-        [Sequence('square', ('square',), (frame,))], [1.0], (96, 128), without=without
-    )
+    frame = image, [[60, 30, 90, 50, 0, 0]]
+    return _source(('square',), frame, size=(96, 128), without=without)
 
 
 @pytest.fixture
@@ -107,12 +120,8 @@ def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind, s
 @pytest.mark.parametrize('size', [(128, 192), (64, 96), (48, 72)])
 def test_a_view_at_the_size_of_a_frame_is_what_a_frame_becomes(size):
     """As `MultiPathDetector.preprocess` resizes it, or its mirror image; the outermost pixels blend with the grey."""
-    image = cv2.GaussianBlur(
-        np.random.default_rng(0).integers(0, 256, (96, 144, 3), dtype=np.uint8), (0, 0), 2.0
-    )
-    ground_truth = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
-    frame = Frame('0', 0, lambda: image, ground_truth=ground_truth)
-    source = SampleSource([Sequence('one', ('x',), (frame,))], [1.0], size)
+    image = cv2.GaussianBlur(noise(96, 144), (0, 0), 2.0)
+    source = _source(('x',), (image, []), size=size)
     resized = cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR).astype(int)
     mirrored = set()
     for seed in range(8):
@@ -123,76 +132,59 @@ def test_a_view_at_the_size_of_a_frame_is_what_a_frame_becomes(size):
     assert mirrored == {0, 1}
 
 
-def _marked(name, labels, place=(10, 10, 30, 30)):
-    ground_truth = GroundTruth(
-        np.float32([place] * len(labels)), np.array(labels), np.zeros(len(labels), bool)
-    )
-    return Frame(
-        name, int(name), lambda: np.zeros((64, 96, 3), np.uint8), ground_truth=ground_truth
-    )
+def _marked(name, labels):
+    objects = known(*([10, 10, 30, 30, label, 0] for label in labels))
+    return Frame(name, int(name), lambda: grey(64, 96), ground_truth=objects)
 
 
 def test_images_with_rare_classes_are_drawn_more_often_within_the_share_of_their_sequence():
     frames = (_marked('0', [0, 1]), _marked('1', [0]), _marked('2', [0]), _marked('3', []))
     # Class 0 is in more than half of the images, class 1 in a quarter: sqrt(0.5 / 0.25).
-    assert _repeat_factors([frame.ground_truth for frame in frames], 2) == pytest.approx(
-        [2**0.5, 1, 1, 1]
-    )
-    many, few = (
-        Sequence(name, ('common', 'rare'), part)
-        for name, part in (('many', frames), ('few', frames[1:3]))
-    )
-    chances = SampleSource([many, few], [0.6, 0.2], (64, 96))._probabilities
+    factors = _repeat_factors([frame.ground_truth for frame in frames], 2)
+    assert factors == pytest.approx([2**0.5, 1, 1, 1])
+    parts = [Sequence('part', ('common', 'rare'), part) for part in (frames, frames[1:3])]
+    chances = SampleSource(parts, [0.6, 0.2], (64, 96))._probabilities
     assert chances[:4] == pytest.approx(0.75 * np.array([2**0.5, 1, 1, 1]) / (3 + 2**0.5))
     assert chances[4:] == pytest.approx([0.125, 0.125])
 
 
 def test_windows_are_cut_around_rare_objects_more_often():
     """Sixteen common objects and a rare one: of the two in one image the rare one is chosen four times out of five."""
-    ground_truth = GroundTruth(
-        np.float32([[10, 20, 30, 40], [226, 20, 246, 40]]), np.array([0, 1]), np.zeros(2, bool)
-    )
-    both = Frame('0', 0, lambda: np.zeros((64, 256, 3), np.uint8), ground_truth=ground_truth)
-    others = tuple(_marked(f'{index}', [0]) for index in range(1, 16))
-    source = SampleSource([Sequence('both', ('common', 'rare'), (both, *others))], [1.0], (64, 256))
+    both = grey(64, 256), [[10, 20, 30, 40, 0, 0], [226, 20, 246, 40, 1, 0]]
+    others = [(grey(64, 96), [[10, 10, 30, 30, 0, 0]])] * 15
+    source = _source(('common', 'rare'), both, *others, size=(64, 256))
     source._probabilities = np.eye(16)[0]
-    windows = [
-        source.draw(np.random.default_rng(seed), crop=(64, 64)).ground_truth for seed in range(300)
-    ]
-    common, rare = (
-        sum(bool((window.labels[~window.crowd] == label).any()) for window in windows)
-        for label in (0, 1)
-    )
+    windows = [sample.ground_truth for sample in _drawn(source, 300, crop=(64, 64))]
+    whole = [set(window.labels[~window.crowd].tolist()) for window in windows]
+    common, rare = (sum(label in labels for labels in whole) for label in (0, 1))
     assert rare > 150 and 2 * common < rare
 
 
 def test_some_views_show_an_image_of_any_aspect_as_a_frame_is_stretched():
     """A square image at an input twice as wide: its square object is twice as wide as high, whole and uncut."""
-    known = GroundTruth(np.float32([[16, 16, 48, 48]]), np.array([0]), np.array([False]))
-    frame = Frame('0', 0, lambda: np.zeros((64, 64, 3), np.uint8), ground_truth=known)
-    source = SampleSource([Sequence('one', ('x',), (frame,))], [1.0], (64, 128), without=['mosaic'])
-    boxes = [
-        source.draw(np.random.default_rng(seed)).ground_truth.boxes_xyxy_px[0] for seed in range(60)
-    ]
+    frame = grey(64, 64), [[16, 16, 48, 48, 0, 0]]
+    source = _source(('x',), frame, size=(64, 128), without=['mosaic'])
+    boxes = [sample.ground_truth.boxes_xyxy_px[0] for sample in _drawn(source, 60)]
     whole = sum(np.allclose(box, [32, 16, 96, 48], atol=0.1) for box in boxes)
     assert 5 < whole < 40
 
 
-def test_of_a_cut_object_a_part_that_fills_the_view_is_known_and_a_sliver_is_not():
-    known = GroundTruth(
-        np.float32([[-200, 0, 20, 90], [100, 10, 200, 30]]), np.array([0, 0]), np.zeros(2, bool)
-    )
-    assert _move(known, np.eye(2, 3), (96, 128)).crowd.tolist() == [False, True]
+SMALL = [[10, 10, 30, 20, 0, 0], [10, 40, 50, 48, 1, 0]]
 
 
-def test_objects_that_become_small_are_crowd():
-    """Under 64 px2 they are neither right nor wrong, whatever they were before."""
-    ground_truth = GroundTruth(
-        np.float32([[10, 10, 30, 20], [10, 40, 50, 48]]), np.array([0, 1]), np.array([False, False])
-    )
-    for scale, crowd in ((1.0, [False, False]), (0.55, [True, False]), (0.4, [True, True])):
-        matrix = np.array([[scale, 0, 0], [0, scale, 0]])
-        assert _move(ground_truth, matrix, (96, 128)).crowd.tolist() == crowd
+@pytest.mark.parametrize(
+    'rows, scale, crowd',
+    [
+        # Of an object that is cut, a part that fills the view is known, and a sliver is not.
+        ([[-200, 0, 20, 90, 0, 0], [100, 10, 200, 30, 0, 0]], 1.0, [False, True]),
+        # Under 64 px2 they are neither right nor wrong, whatever they were before.
+        (SMALL, 1.0, [False, False]),
+        (SMALL, 0.55, [True, False]),
+        (SMALL, 0.4, [True, True]),
+    ],
+)
+def test_slivers_and_objects_that_become_small_are_crowd(rows, scale, crowd):
+    assert _move(known(*rows), scale * np.eye(2, 3), (96, 128)).crowd.tolist() == crowd
 
 
 def test_images_beyond_the_memory_are_read_whenever_they_are_drawn(shapes):
@@ -241,9 +233,7 @@ def test_brighter_stays_brighter():
 
 
 def test_sequences_that_do_not_fit_are_refused(shapes):
-    bare = Sequence(
-        'bare', shapes.class_names, (Frame('0', 0, lambda: np.zeros((4, 4, 3), np.uint8)),)
-    )
+    bare = replace(shapes, name='bare', frames=(replace(shapes.frames[0], ground_truth=None),))
     with pytest.raises(ValueError, match="'bare' has no annotated frame"):
         SampleSource([bare], [1.0], (64, 96))
     with pytest.raises(ValueError, match='shapes names square, bar, the network learns cat'):
@@ -252,10 +242,10 @@ def test_sequences_that_do_not_fit_are_refused(shapes):
 
 def test_samples_say_which_classes_their_source_names(shapes):
     """Labels follow the names; a mosaic is made of images of sources that name the same classes."""
-    known = [
-        GroundTruth(frame.ground_truth.boxes_xyxy_px[1:], [0], [False]) for frame in shapes.frames
+    frames = [
+        replace(one, ground_truth=GroundTruth(one.ground_truth.boxes_xyxy_px[1:], [0], [False]))
+        for one in shapes.frames
     ]
-    frames = (replace(one, ground_truth=marked) for one, marked in zip(shapes.frames, known))
     bars = Sequence('bars', ('bar',), tuple(frames))
     source = SampleSource([bars, shapes], [0.5, 0.5], (64, 96))
     assert source.class_names == ('bar', 'square')
@@ -280,15 +270,9 @@ def _files(folder, count=20):
         image = np.random.default_rng(index).integers(0, 60, (64, 96, 3), dtype=np.uint8)
         image[20:44, 30:54] = 255
         cv2.imwrite(str(folder / f'{index}.jpg'), image)
-        known = GroundTruth(np.float32([[30, 20, 54, 44]]), np.array([0]), np.array([False]))
-        frames.append(
-            Frame(
-                f'{index}.jpg',
-                index,
-                partial(load_image, folder / f'{index}.jpg'),
-                ground_truth=known,
-            )
-        )
+        load = partial(load_image, folder / f'{index}.jpg')
+        objects = known([30, 20, 54, 44, 0, 0])
+        frames.append(Frame(f'{index}.jpg', index, load, ground_truth=objects))
     return Sequence('files', ('square',), tuple(frames))
 
 
@@ -297,24 +281,20 @@ def test_corrupt_images_are_named_once_and_left_out_of_the_draw(tmp_path):
     for index in (3, 7):
         (tmp_path / f'{index}.jpg').write_bytes(b'\xff\xd8 no image')
     with pytest.warns(UserWarning, match='image . ?.*jpg is left out') as told:
-        samples = [source.draw(np.random.default_rng(seed)) for seed in range(80)]
+        samples = _drawn(source, 80)
     assert source.unreadable == {3, 7} and len(told) == 2
     assert len(samples) == 80 and sum(len(sample.ground_truth) for sample in samples) > 40
 
 
 def test_an_image_that_is_too_long_to_be_warped_is_left_out(tmp_path):
     files = _files(tmp_path)
-    cv2.imwrite(str(tmp_path / '3.jpg'), np.zeros((3, 32_767, 3), np.uint8))
+    cv2.imwrite(str(tmp_path / '3.jpg'), grey(3, 32_767))
     source = SampleSource([files], [1.0], (64, 96))
     with pytest.warns(UserWarning, match='3.jpg is left out, .* it is 32767 x 3 px.*32767'):
-        for seed in range(80):
-            source.draw(np.random.default_rng(seed))
-    cv2.imwrite(str(tmp_path / '3.jpg'), np.zeros((3, 32_766, 3), np.uint8))
+        _drawn(source, 80)
+    cv2.imwrite(str(tmp_path / '3.jpg'), grey(3, 32_766))
     source = SampleSource([files], [1.0], (64, 96))
-    assert all(
-        source.draw(np.random.default_rng(seed)).image_bgr.shape == (64, 96, 3)
-        for seed in range(80)
-    )
+    assert {sample.image_bgr.shape for sample in _drawn(source, 80)} == {(64, 96, 3)}
 
 
 @pytest.mark.filterwarnings('ignore:image')
@@ -325,23 +305,18 @@ def test_what_is_drawn_beside_corrupt_images_depends_on_the_generator_alone(tmp_
         (tmp_path / f'{index}.jpg').write_bytes(b'')
     for seed in range(40):
         sources[0].draw(np.random.default_rng(1000 + seed))
-    for seed in range(20):
-        one, other = (source.draw(np.random.default_rng(seed)) for source in sources)
+    for one, other in zip(*(_drawn(source, 20) for source in sources)):
         np.testing.assert_array_equal(one.image_bgr, other.image_bgr)
 
 
 @pytest.mark.filterwarnings('ignore:image')
 def test_a_data_set_that_vanishes_ends_the_draw_with_its_name(tmp_path, shapes):
-    gone = _files(tmp_path)
-    source = SampleSource(
-        [gone, replace(shapes, class_names=('square', 'bar'))], [0.5, 0.5], (64, 96)
-    )
+    source = SampleSource([_files(tmp_path), shapes], [0.5, 0.5], (64, 96))
     for file in tmp_path.iterdir():
         file.unlink()
     words = '3 of 20 images of files cannot be read, the last: .*jpg cannot be read.*No such file'
     with pytest.raises(TrainingDataLost, match=words):
-        for seed in range(200):
-            source.draw(np.random.default_rng(seed))
+        _drawn(source, 200)
 
 
 def test_the_only_image_of_a_sequence_that_is_corrupt_is_an_error_not_a_loop(tmp_path):
@@ -351,12 +326,7 @@ def test_the_only_image_of_a_sequence_that_is_corrupt_is_an_error_not_a_loop(tmp
         source.draw(np.random.default_rng(0))
 
 
-def test_images_without_any_object_are_drawn(tmp_path):
-    files = _files(tmp_path, 4)
-    nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0, bool))
-    empty = replace(
-        files, frames=tuple(replace(frame, ground_truth=nothing) for frame in files.frames)
-    )
-    source = SampleSource([empty], [1.0], (64, 96))
-    samples = [source.draw(np.random.default_rng(seed), crop=(32, 32)) for seed in range(10)]
+def test_images_without_any_object_are_drawn():
+    source = _source(('square',), *[(noise(64, 96, seed), []) for seed in range(4)])
+    samples = _drawn(source, 10, crop=(32, 32))
     assert all(len(sample.ground_truth) == 0 for sample in samples)

@@ -39,15 +39,9 @@ def test_then_every_step_has_the_largest_a_drawn_and_the_smallest(alone_share, p
         )
         assert first.path == SPACE.largest and first.heads[0] == 2
         assert last.path.replace(proposals=10) == SPACE.smallest and last.path['proposals'] == 50
-        assert last.heads == (0,)
-        assert other.path in SPACE
+        assert last.heads == (0,) and other.path in SPACE
         assert set(other.heads) == {int(other.path['head']), 0}
-        assert (
-            first.distillation_weight
-            == other.distillation_weight
-            == last.distillation_weight
-            == 0.4
-        )
+        assert {one.distillation_weight for one in (first, other, last)} == {0.4}
         drawn.append(other.path)
     assert len(set(drawn)) > 100  # of 192
     assert {path['proposals'] for path in drawn} == {10, 50}

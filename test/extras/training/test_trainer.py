@@ -23,10 +23,7 @@ def _trainer(network, shapes, strategy=Sandwich(alone_share=0.3), **changes):
 
 
 def test_resumed_run_gives_the_weights_of_an_unbroken_one(tiny_network, shapes, tmp_path):
-    whole, broken = (
-        _trainer(copy.deepcopy(tiny_network), shapes),
-        _trainer(copy.deepcopy(tiny_network), shapes),
-    )
+    whole, broken = (_trainer(copy.deepcopy(tiny_network), shapes) for _ in range(2))
     whole.run()
     broken.run(until=3)
     broken.save(tmp_path / 'state.safetensors')
@@ -34,10 +31,11 @@ def test_resumed_run_gives_the_weights_of_an_unbroken_one(tiny_network, shapes, 
     resumed.resume(tmp_path / 'state.safetensors')
     assert resumed.step == 3
     resumed.run()
-    torch.testing.assert_close(
-        resumed.network.state_dict(), whole.network.state_dict(), atol=0, rtol=0
-    )
-    torch.testing.assert_close(resumed.average, whole.average, atol=0, rtol=0)
+    torch.testing.assert_close(_weights(resumed), _weights(whole), atol=0, rtol=0)
+
+
+def _weights(trainer):
+    return dict(trainer.network.state_dict()), trainer.average
 
 
 def test_images_drawn_ahead_give_the_same_weights(tiny_network, shapes):
@@ -69,11 +67,7 @@ def test_bfloat16_on_a_gpu_is_saved_and_resumed(tiny_network, shapes, tmp_path):
     broken.save(tmp_path / 'state.safetensors')
     resumed = _trainer(network, shapes, bfloat16=True)
     resumed.resume(tmp_path / 'state.safetensors')
-    for mine, theirs in (
-        (resumed.average, broken.average),
-        (network.state_dict(), broken.network.state_dict()),
-    ):
-        torch.testing.assert_close(mine, theirs, atol=0, rtol=0)
+    torch.testing.assert_close(_weights(resumed), _weights(broken), atol=0, rtol=0)
     assert all(group['fused'] for group in resumed.optimiser.param_groups)
     resumed.run()
     assert resumed.step == whole.step == 6
@@ -85,39 +79,34 @@ def test_diverged_run_stops_with_the_weights_of_the_step_before(tiny_network, sh
     """Whether the loss is NaN, or its gradient alone is infinite."""
     trainer = _trainer(tiny_network, shapes)
     trainer.run(until=2)
-    bias = tiny_network.rpn.outputs.bias
+    outputs = tiny_network.rpn.outputs
     if broken == 'loss':
-        tiny_network.rpn.outputs.register_forward_hook(
-            lambda module, inputs, output: output * float('nan')
-        )
+        outputs.register_forward_hook(lambda module, inputs, output: output * float('nan'))
     else:
-        bias.register_hook(lambda gradient: gradient + float('inf'))
-    before = copy.deepcopy(
-        (dict(tiny_network.state_dict()), trainer.average, trainer.optimiser.state_dict()['state'])
-    )
-    with pytest.raises(
-        TrainingDiverged, match=f'{broken} of step 2 .*is (nan|inf); try a lower learning rate'
-    ):
+        outputs.bias.register_hook(lambda gradient: gradient + float('inf'))
+
+    def state():
+        return *_weights(trainer), trainer.optimiser.state_dict()['state']
+
+    before = copy.deepcopy(state())
+    words = f'{broken} of step 2 .*is (nan|inf); try a lower learning rate'
+    with pytest.raises(TrainingDiverged, match=words):
         trainer.run()
     assert trainer.step == 2
-    after = (
-        dict(tiny_network.state_dict()),
-        trainer.average,
-        trainer.optimiser.state_dict()['state'],
-    )
-    torch.testing.assert_close(after, before, atol=0, rtol=0)
+    torch.testing.assert_close(state(), before, atol=0, rtol=0)
 
 
 def test_average_follows_the_weights_faster_at_first(tiny_network, shapes):
     """Decays of 1/10, then 2/11, which the plan's 0.15 limits."""
     trainer = _trainer(tiny_network, shapes, steps=3, ema=0.15)
-    averages, weights = [trainer.average['rpn.outputs.bias'].clone()], []
-    for step in range(1, 4):
+    name = 'rpn.outputs.bias'
+    weights = []
+    for step, decay in enumerate((0.1, 0.15, 0.15), 1):
+        before = trainer.average[name].clone()
         trainer.run(until=step)
         weights.append(tiny_network.rpn.outputs.bias.detach().clone())
-        averages.append(trainer.average['rpn.outputs.bias'].clone())
-    for before, own, after, decay in zip(averages, weights, averages[1:], (0.1, 0.15, 0.15)):
-        torch.testing.assert_close(after, decay * before + (1 - decay) * own)
+        expected = decay * before + (1 - decay) * weights[-1]
+        torch.testing.assert_close(trainer.average[name], expected)
     assert not torch.equal(weights[0], weights[2])
 
 
@@ -126,18 +115,10 @@ def test_steps_have_the_rate_of_the_plan_and_gradients_within_its_norm(tiny_netw
     seen = []
 
     def note(optimiser, args, kwargs):
-        gradients = [
-            p.grad
-            for group in optimiser.param_groups
-            for p in group['params']
-            if p.grad is not None
-        ]
-        seen.append(
-            (
-                {group['lr'] for group in optimiser.param_groups},
-                float(torch.stack([gradient.norm() for gradient in gradients]).norm()),
-            )
-        )
+        groups = optimiser.param_groups
+        gradients = [p.grad for group in groups for p in group['params'] if p.grad is not None]
+        norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+        seen.append(({group['lr'] for group in groups}, float(norm)))
 
     trainer.optimiser.register_step_pre_hook(note)
     trainer.run()
@@ -146,22 +127,13 @@ def test_steps_have_the_rate_of_the_plan_and_gradients_within_its_norm(tiny_netw
 
 
 def test_only_what_multiplies_features_decays(tiny_network, shapes):
-    trainer = _trainer(tiny_network, shapes, weight_decay=0.1)
-    decaying = {
-        id(p)
-        for group in trainer.optimiser.param_groups
-        if group['weight_decay']
-        for p in group['params']
+    groups = _trainer(tiny_network, shapes, weight_decay=0.1).optimiser.param_groups
+    decaying = {id(p) for group in groups if group['weight_decay'] for p in group['params']}
+    parameters = dict(tiny_network.named_parameters())
+    assert {name for name, p in parameters.items() if id(p) in decaying} == {
+        name for name in parameters if name.endswith('weight') and 'norm' not in name
     }
-    names = {name for name, p in tiny_network.named_parameters() if id(p) in decaying}
-    assert names == {
-        name
-        for name, _ in tiny_network.named_parameters()
-        if name.endswith('weight') and 'norm' not in name
-    }
-    assert sum(len(group['params']) for group in trainer.optimiser.param_groups) == len(
-        [*tiny_network.parameters()]
-    )
+    assert sum(len(group['params']) for group in groups) == len(parameters)
 
 
 @pytest.mark.slow
@@ -185,12 +157,11 @@ def test_few_images_are_learnt(tiny_network, shapes):
 
 def _found(detections, ground_truth):
     """Number of known objects that one of the ten surest detections of their class overlaps by half."""
-    mine, labels = (
-        torch.from_numpy(detections.boxes_xyxy_px[:10]),
-        torch.from_numpy(detections.labels[:10]),
+    known, mine = (
+        (torch.from_numpy(one.boxes_xyxy_px[:10]), torch.from_numpy(one.labels[:10]))
+        for one in (ground_truth, detections)
     )
-    overlap = box_iou(torch.from_numpy(ground_truth.boxes_xyxy_px), mine)
-    overlap = overlap * (torch.from_numpy(ground_truth.labels)[:, None] == labels)
+    overlap = box_iou(known[0], mine[0]) * (known[1][:, None] == mine[1])
     return int((overlap > 0.5).any(1).sum())
 
 
@@ -200,12 +171,12 @@ def test_first_steps_see_windows_and_the_others_drawn_sizes(tiny_network, shapes
         tiny_network, shapes, crop=(32, 64), crop_share=0.5, sizes=((64, 96), (96, 96)), batch=3
     )
     seen = []
-    monkeypatch.setattr(
-        'deadline_perception.extras.training.trainer.to_batch',
-        lambda samples, device: (
-            seen.append([s.image_bgr.shape[:2] for s in samples]) or to_batch(samples, device)
-        ),
-    )
+
+    def batch(samples, device):
+        seen.append([sample.image_bgr.shape[:2] for sample in samples])
+        return to_batch(samples, device)
+
+    monkeypatch.setattr('deadline_perception.extras.training.trainer.to_batch', batch)
     trainer.run()
     assert seen[:3] == [[(32, 64)] * 9] * 3
     assert all(sizes in ([(64, 96)] * 3, [(96, 96)] * 2) for sizes in seen[3:]) and len(seen) == 6

@@ -1,13 +1,12 @@
 """A training run on disk, by the smallest run there is: one layer on made-up rows."""
 
 import json
-import resource
-import signal
 import struct
 from pathlib import Path
 
 import pytest
 import torch
+from full_disk import full_disk
 from torch import nn
 
 from deadline_perception.extras.training.training_plan import TrainingPlan
@@ -51,47 +50,45 @@ class Rows(ResumableTraining):
 
 @pytest.fixture
 def file(tmp_path) -> Path:
-    return tmp_path / 'runs' / 'state.safetensors'
+    return tmp_path / 'runs/state.safetensors'
 
 
 def weights(run: Rows) -> dict[str, torch.Tensor]:
-    return {
-        **run.network.state_dict(),
-        **{f'average.{name}': tensor for name, tensor in run.average.items()},
-    }
+    average = {f'average.{name}': tensor for name, tensor in run.average.items()}
+    return {**run.network.state_dict(), **average}
+
+
+def saved(file: Path, steps: int, **options) -> Rows:
+    """A run that was saved after so many steps."""
+    run = Rows(**options)
+    run.run(steps)
+    run.save(file)
+    return run
+
+
+def resumed(file: Path) -> Rows:
+    run = Rows()
+    run.resume(file)
+    return run
 
 
 def test_a_state_before_the_first_step_is_one_too(file):
-    Rows(fill=2.0).save(file)
-    run = Rows()
-    run.resume(file)
+    saved(file, 0, fill=2.0)
+    run = resumed(file)
     assert run.step == 0 and float(run.network.bias.detach()) == 2.0 and not run.optimiser.state
 
 
 def test_a_full_disk_is_told_and_the_run_goes_on_from_the_state_before(file):
-    run = Rows()
-    run.run(2)
-    run.save(file)
+    run = saved(file, 2)
     run.run(1)
-    limits, handler = (
-        resource.getrlimit(resource.RLIMIT_FSIZE),
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-    )
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
-        with pytest.raises(OSError, match='too large') as failed:
-            run.save(file)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
+    with full_disk(100), pytest.raises(OSError, match='too large') as failed:
+        run.save(file)
     assert failed.value.filename == str(file) and list(file.parent.iterdir()) == [file]
-    resumed = Rows()
-    resumed.resume(file)
-    assert resumed.step == 2
+    assert resumed(file).step == 2
 
 
 @pytest.mark.parametrize(
-    ('other', 'message'),
+    'other, message',
     [
         (Rows(plan=TrainingPlan(steps=8)), 'was saved for .*"steps": 9.*, expected .*"steps": 8'),
         (Rows(data='others'), 'was saved for .*"rows".*, expected .*"others"'),
@@ -100,9 +97,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_from_the_state_before(file):
     ],
 )
 def test_a_state_of_something_else_is_refused_and_changes_nothing(file, other, message):
-    run = Rows(fill=7.0)
-    run.run(1)
-    run.save(file)
+    saved(file, 1, fill=7.0)
     with pytest.raises(ValueError, match=message):
         other.resume(file)
     assert other.step == 0 and not any(tensor.any() for tensor in weights(other).values())
@@ -112,9 +107,7 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing(file, other, m
     'damage', [lambda whole: whole[:-10], lambda whole: whole[:5], lambda whole: b'']
 )
 def test_a_file_that_is_no_whole_state_is_refused(file, damage):
-    run = Rows()
-    run.run(1)
-    run.save(file)
+    run = saved(file, 1)
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(ValueError, match='state.safetensors cannot be read as a training state'):
         run.resume(file)
@@ -123,9 +116,7 @@ def test_a_file_that_is_no_whole_state_is_refused(file, damage):
 
 @pytest.mark.parametrize('value', [float('nan'), float('-inf')])
 def test_weights_that_are_no_numbers_are_not_written_over_the_state_before(file, value):
-    run = Rows()
-    run.run(1)
-    run.save(file)
+    run = saved(file, 1)
     before = file.read_bytes()
     with torch.no_grad():
         run.network.bias.fill_(value)
@@ -153,35 +144,36 @@ def put_nan(name):
     return change
 
 
+def renamed(old, new):
+    return lambda header, values: header.__setitem__(new, header.pop(old))
+
+
+def with_step(step):
+    return lambda header, values: header['__metadata__'].update(step=step)
+
+
+def reversed_shape(name):
+    return lambda header, values: header[name]['shape'].reverse()
+
+
 @pytest.mark.parametrize(
-    ('change', 'words'),
+    'change, words',
     [
         (lambda h, v: h['__metadata__'].pop('step'), r'has step None, expected a whole.*\[0, 9\]'),
         *(
-            (
-                lambda h, v, step=step: h['__metadata__'].update(step=step),
-                'has step .*, expected a whole',
-            )
+            (with_step(step), 'has step .*, expected a whole')
             for step in ('-5', '10', '1' + '0' * 30, '1.5', 'x', '', '\u0663')
         ),
-        (lambda h, v: h.__setitem__('weights.other', h.pop('weights.bias')), 'lacks weights.bias'),
-        (lambda h, v: h.__setitem__('average.other', h.pop('average.bias')), 'lacks average.bias'),
-        (lambda h, v: h.__setitem__('another', h.pop('average.bias')), 'holds another'),
+        (renamed('weights.bias', 'weights.other'), 'lacks weights.bias'),
+        (renamed('average.bias', 'average.other'), 'lacks average.bias'),
+        (renamed('average.bias', 'another'), 'holds another'),
         (
-            lambda h, v: h.__setitem__(
-                'optimiser.1000000000.exp_avg', h.pop('optimiser.0.exp_avg')
-            ),
+            renamed('optimiser.0.exp_avg', 'optimiser.1000000000.exp_avg'),
             'lacks optimiser.0.exp_avg',
         ),
-        (
-            lambda h, v: h.__setitem__('optimiser.x', h.pop('optimiser.0.step')),
-            'lacks optimiser.0.step',
-        ),
-        (lambda h, v: h['weights.weight']['shape'].reverse(), r'weights.weight of \[3.*\[1, 3\]'),
-        (
-            lambda h, v: h['optimiser.0.exp_avg']['shape'].reverse(),
-            r'of \[3, 1\], expected \[1, 3\]',
-        ),
+        (renamed('optimiser.0.step', 'optimiser.x'), 'lacks optimiser.0.step'),
+        (reversed_shape('weights.weight'), r'weights.weight of \[3.*\[1, 3\]'),
+        (reversed_shape('optimiser.0.exp_avg'), r'of \[3, 1\], expected \[1, 3\]'),
         *(
             (put_nan(n), f'NaN or infinity in {n}')
             for n in ('weights.bias', 'average.weight', 'optimiser.0.exp_avg')
@@ -189,9 +181,7 @@ def put_nan(name):
     ],
 )
 def test_a_state_that_does_not_fit_is_refused_and_nothing_of_it_is_taken(file, change, words):
-    run = Rows()
-    run.run(3)
-    run.save(file)
+    saved(file, 3)
     changed(file, change)
     other = Rows(fill=0.5)
     before = {name: tensor.clone() for name, tensor in weights(other).items()}
@@ -206,6 +196,4 @@ def test_a_weight_that_never_had_a_gradient_has_no_state(file):
     run.network.bias.requires_grad_(False)
     run.run(2)
     run.save(file)
-    again = Rows()
-    again.resume(file)
-    assert again.step == 2
+    assert resumed(file).step == 2

@@ -28,10 +28,8 @@ def test_parts_are_matched_by_shape_rows_by_width_and_class(tiny_config):
     fresh = network.heads.subnets[0].classes.weight[2].clone()
     start = start_from_weights(network, other)
     for mine, theirs in ((0, 0), (1, 3), (2, 4)):
-        assert torch.equal(
-            network.backbone.skips[mine].blocks[-1].convolutions[0].weight,
-            other.backbone.skips[theirs].blocks[-1].convolutions[0].weight,
-        )
+        skips = network.backbone.skips[mine], other.backbone.skips[theirs]
+        assert torch.equal(*(skip.blocks[-1].convolutions[0].weight for skip in skips))
     mine, theirs = network.backbone.stem.norm1, other.backbone.stem.norm1
     assert torch.equal(mine.weight, theirs.weight[[0, 2]])
     assert torch.equal(mine.bias, theirs.bias[[0, 2]])
@@ -39,11 +37,8 @@ def test_parts_are_matched_by_shape_rows_by_width_and_class(tiny_config):
     assert torch.equal(mine.first.weight, theirs.first.weight)
     assert torch.equal(mine.classes.weight[[0, 1, 3]], theirs.classes.weight[[0, 3, 1]])
     assert torch.equal(mine.classes.weight[2], fresh)
-    assert {name.rpartition('.')[2] for name in start.absent} == {
-        'mean',
-        'deviation',
-        'class person',
-    }
+    absent = {name.rpartition('.')[2] for name in start.absent}
+    assert absent == {'mean', 'deviation', 'class person'}
     assert {name.split('.')[2] for name in start.unused if 'skips' in name} == {'1', '2'}
     assert 'tensors taken' in str(start) and 'absent, fresh: ' in str(start)
 

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 import torch
+from made_up_labels import target_objects
 
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import GroundTruth
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.external_models.public_yolox import build_yolox
 from deadline_perception.extras.training.samples import SampleSource
-from deadline_perception.extras.training.targets import TargetObjects
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import TrainingDiverged
 from deadline_perception.extras.training.yolox_training import (
@@ -24,15 +23,6 @@ SIZE = (96, 160)
 SMALL = YoloxConfig('small', SIZE, (1.0, 0.41), (('car', 'bus'), ('person',)))
 NAMES = ('vehicle', 'person')
 PLAN = TrainingPlan(steps=6, batch=2, learning_rate=1e-3, warm_up=1, seed=1, sizes=(SIZE,))
-
-
-def objects(boxes, labels, named=(True, True), crowd=()):
-    return TargetObjects(
-        np.float32(boxes).reshape(-1, 4),
-        np.int64(labels),
-        np.float32(crowd).reshape(-1, 4),
-        np.array(named),
-    )
 
 
 def answers(network, seed=0):
@@ -63,9 +53,8 @@ def test_an_object_takes_cells_near_its_middle_and_each_cell_one_object():
     boxes = torch.cat((middles - 8, middles + 8), 1)
     wanted = torch.tensor([[32.0, 32.0, 48.0, 48.0], [36.0, 32.0, 52.0, 48.0]])
     nothing = torch.zeros(len(boxes))
-    found = assign(
-        boxes, nothing, torch.full((len(boxes), 2), -1.0), wanted, torch.tensor([0, 1]), SIZE
-    )
+    absent = torch.full((len(boxes), 2), -1.0)
+    found = assign(boxes, nothing, absent, wanted, torch.tensor([0, 1]), SIZE)
     assert len(found.cells) == len(found.cells.unique()) and set(found.objects.tolist()) == {0, 1}
     for cell, owner, overlap in zip(found.cells, found.objects, found.overlaps):
         centre = (wanted[owner, :2] + wanted[owner, 2:]) / 2
@@ -78,28 +67,23 @@ def test_an_object_takes_cells_near_its_middle_and_each_cell_one_object():
 def test_an_object_that_no_cell_is_near_teaches_nothing():
     count = len(cells(SIZE)[0])
     far = torch.tensor([[1e4, 1e4, 1e4 + 5, 1e4 + 5]])
-    found = assign(
-        torch.zeros(count, 4),
-        torch.zeros(count),
-        -torch.ones(count, 2),
-        far,
-        torch.tensor([0]),
-        SIZE,
-    )
+    boxes = torch.zeros(count, 4)
+    nothing = torch.zeros(count)
+    absent = -torch.ones(count, 2)
+    found = assign(boxes, nothing, absent, far, torch.tensor([0]), SIZE)
     assert not len(found.cells)
 
 
 def test_what_a_source_does_not_mark_is_learnt_from_the_weights_at_the_start():
     network = build_yolox(SMALL, NAMES, seed=1)
     teacher = answers(network)
-    for parts in (
-        losses(teacher, teacher, [objects([], [], named=(True, False))], SIZE),
-        losses(teacher, teacher, [objects([], [])], SIZE),
-    ):
+    unnamed = target_objects(named=(True, False))
+    for known in (unnamed, target_objects()):
+        parts = losses(teacher, teacher, [known], SIZE)
         assert all(torch.isfinite(value) for value in parts.values())
     given = answers(network)
     given.objectness.retain_grad()
-    losses(given, teacher, [objects([], [], named=(True, False))], SIZE)['objectness'].backward()
+    losses(given, teacher, [unnamed], SIZE)['objectness'].backward()
     of_unmarked = given.objectness.grad[0]
     unmarked = -torch.expm1(teacher.absent[0, :, 1])
     wanted = (teacher.objectness[0].sigmoid() * unmarked).detach()
@@ -110,8 +94,7 @@ def test_cells_of_a_crowd_are_neither_right_nor_wrong():
     network = build_yolox(SMALL, NAMES, seed=1)
     given = answers(network)
     given.objectness.retain_grad()
-    everything = [0, 0, SIZE[1], SIZE[0]]
-    known = objects([], [], crowd=everything)
+    known = target_objects(crowd=[0, 0, SIZE[1], SIZE[0]])
     losses(given, answers(network), [known], SIZE)['objectness'].backward()
     assert not given.objectness.grad.any()
 
@@ -127,18 +110,15 @@ def start(source):
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(source, tmp_path):
-    whole = YoloxTrainer(start(source), source, PLAN)
+    whole, first, second = (YoloxTrainer(start(source), source, PLAN) for _ in range(3))
     seen = []
     whole.run(report=lambda step, parts: seen.append(parts))
     assert len(seen) == 6 and seen[0].keys() == {'boxes', 'objectness', 'classes'}
-    first = YoloxTrainer(start(source), source, PLAN)
     first.run(3)
     first.save(tmp_path / 'state.safetensors')
-    second = YoloxTrainer(start(source), source, PLAN)
     second.resume(tmp_path / 'state.safetensors')
     second.run()
-    for name, value in whole.average.items():
-        torch.testing.assert_close(second.average[name], value)
+    torch.testing.assert_close(second.average, whole.average)
 
 
 def test_each_channel_changes_by_a_share_of_its_own_size(source):
@@ -168,18 +148,11 @@ def test_other_classes_and_a_loss_that_is_no_number_are_refused(source):
 
 
 def test_samples_in_their_own_aspect_are_not_stretched(shapes):
-    square = SampleSource(
-        [shapes], [1.0], (64, 256), keeps_aspect=True, without=('mosaic', 'scale')
-    )
-    stretched = SampleSource([shapes], [1.0], (64, 256), without=('mosaic', 'scale'))
+    def aspect(**options):
+        source = SampleSource([shapes], [1.0], (64, 256), without=('mosaic', 'scale'), **options)
+        samples = [source.draw(np.random.default_rng(seed)) for seed in range(20)]
+        boxes = np.concatenate([sample.ground_truth.boxes_xyxy_px for sample in samples])
+        width, height = (boxes[:, 2:] - boxes[:, :2]).T
+        return np.median(width / height)
 
-    def aspects(source):
-        known = [source.draw(np.random.default_rng(seed)).ground_truth for seed in range(20)]
-        sides = np.concatenate([_sides(one) for one in known if len(one)])
-        return np.median(sides[:, 0] / sides[:, 1])
-
-    assert aspects(stretched) > 2 * aspects(square)
-
-
-def _sides(known: GroundTruth) -> np.ndarray:
-    return known.boxes_xyxy_px[:, 2:] - known.boxes_xyxy_px[:, :2]
+    assert aspect() > 2 * aspect(keeps_aspect=True)

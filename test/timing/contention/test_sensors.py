@@ -1,10 +1,8 @@
 """Sensors read from small trees written exactly as the devices show them."""
 
-from __future__ import annotations
-
 import math
 import types
-from pathlib import Path
+from functools import partialmethod
 
 import pytest
 from file_trees import write_tree
@@ -56,7 +54,7 @@ JETSON_FILES = [
 
 
 @pytest.fixture
-def orin(tmp_path) -> Path:
+def orin(tmp_path):
     """A Jetson Orin: the load file lies below the GPU's own folder, `gpu.0` points there."""
     write_tree(
         tmp_path,
@@ -76,32 +74,28 @@ class RecordedNvml(types.SimpleNamespace):
     class NVMLError(Exception):
         pass
 
-    def __init__(self, utilisation=None, memory=None, device=object()) -> None:
+    def __init__(self, utilisation=None, memory=None, device=object()):
         super().__init__(utilisation=utilisation, memory=memory, device=device)
 
-    def answer(self, value):
+    def answer(self, name):
+        value = getattr(self, name)
         if isinstance(value, Exception):
             raise value
         return value
 
-    def nvmlInit(self) -> None:
-        self.initialised = True
+    def nvmlInit(self):
+        pass
 
-    def nvmlDeviceGetHandleByIndex(self, index: int):
-        return self.answer(self.device)
-
-    def nvmlDeviceGetUtilizationRates(self, device):
-        return self.answer(self.utilisation)
-
-    def nvmlDeviceGetMemoryInfo(self, device):
-        return self.answer(self.memory)
+    nvmlDeviceGetHandleByIndex = partialmethod(lambda self, index: self.answer('device'))
+    nvmlDeviceGetUtilizationRates = partialmethod(lambda self, device: self.answer('utilisation'))
+    nvmlDeviceGetMemoryInfo = partialmethod(lambda self, device: self.answer('memory'))
 
 
-def rates(gpu: int) -> types.SimpleNamespace:
+def rates(gpu):
     return types.SimpleNamespace(gpu=gpu, memory=0)
 
 
-def memory(used: int, total: int) -> types.SimpleNamespace:
+def memory(used, total):
     return types.SimpleNamespace(used=used, total=total, free=total - used)
 
 
@@ -140,15 +134,8 @@ def test_empty_machine_is_absent_and_not_degraded(tmp_path):
     readings = read_contention(tmp_path)
     assert readings.sources == () and not readings.degraded and readings.cpu_times is None
     assert len(readings.absent) == 4
-    assert all(
-        math.isnan(value)
-        for value in (
-            readings.cpu_utilisation,
-            readings.cpu_pressure,
-            readings.memory_pressure,
-            readings.gpu_utilisation,
-        )
-    )
+    for share in ('cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation'):
+        assert math.isnan(getattr(readings, share))
 
 
 @pytest.mark.parametrize(
@@ -161,14 +148,16 @@ def test_malformed_core_times_are_named(orin, text):
     assert 'proc/stat begins with' in readings.reason
 
 
-def test_core_times_of_an_old_kernel_without_the_later_columns(tmp_path):
-    write_tree(tmp_path, {'proc/stat': 'cpu  10 0 10 80\n'})
-    assert read_cpu_times(tmp_path) == CpuTimes(busy=20, total=100)
-
-
-def test_guest_times_are_not_counted_twice_and_stolen_time_is_busy(tmp_path):
-    write_tree(tmp_path, {'proc/stat': 'cpu  100 0 0 50 25 0 0 25 90 0\n'})
-    assert read_cpu_times(tmp_path) == CpuTimes(busy=125, total=200)
+@pytest.mark.parametrize(
+    'line, busy, total',
+    [
+        ('10 0 10 80', 20, 100),  # of an old kernel without the later columns
+        ('100 0 0 50 25 0 0 25 90 0', 125, 200),  # guest times count once, stolen time is busy
+    ],
+)
+def test_core_times_by_hand(tmp_path, line, busy, total):
+    write_tree(tmp_path, {'proc/stat': f'cpu  {line}\n'})
+    assert read_cpu_times(tmp_path) == CpuTimes(busy, total)
 
 
 def test_utilisation_needs_time_to_pass_and_counters_that_advance():
@@ -229,20 +218,16 @@ def test_nvml_that_lies_is_not_believed(tmp_path, library, reason):
     assert reason in readings.reason and 'nvml' not in readings.sources
 
 
-def test_nvml_without_a_gpu_is_absent():
+def test_nvml_without_a_gpu_or_a_module_is_absent(monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'pynvml', None)
+    with pytest.raises(SensorAbsent, match='pynvml is not installed'):
+        open_nvml()
     with pytest.raises(SensorAbsent, match='NVML: Not Found'):
         Nvml(RecordedNvml(device=RecordedNvml.NVMLError('Not Found')))
 
 
-def test_missing_module_is_absent(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'pynvml', None)
-    with pytest.raises(SensorAbsent, match='pynvml is not installed'):
-        open_nvml()
-
-
 def test_this_machine_can_be_read_twice():
-    first = read_contention()
-    second = read_contention(before=first.cpu_times)
+    second = read_contention(before=read_contention().cpu_times)
     assert 'proc_stat' in second.sources
     assert math.isnan(second.cpu_utilisation) or 0.0 <= second.cpu_utilisation <= 1.0
 

@@ -26,21 +26,14 @@ def setting(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     torch.set_num_threads(1)
     network = build_detector('compact', NAMES)
-    save_detector(network, tmp_path / 'weights.safetensors')
+    weights = tmp_path / 'weights.safetensors'
+    save_detector(network, weights)
     facts = read_device_facts('cpu', environment=process_environment(1))
-    profile = LatencyProfile(
-        facts,
-        network.config_name,
-        network.network_hash,
-        tuple(network.input_size),
-        (380, 640),
-        '2026-01-01T00:00:00Z',
-        0.0,
-        {'pre': Quantiles.from_samples([1.0, 2.0])},
-        {},
-    )
+    names = network.config_name, network.network_hash, tuple(network.input_size)
+    times = {'pre': Quantiles.from_samples([1.0, 2.0])}
+    profile = LatencyProfile(facts, *names, (380, 640), '2026-01-01T00:00:00Z', 0.0, times, {})
     return SimpleNamespace(
-        weights=tmp_path / 'weights.safetensors',
+        weights=weights,
         profile=profile,
         shipped=tmp_path / 'shipped',
         own=default_profile_path('compact', facts),
@@ -61,12 +54,8 @@ def test_a_profile_that_fits_is_not_measured_again(setting, monkeypatch):
 def test_a_profile_fits_the_engine_that_the_node_will_take(setting, prepared, monkeypatch):
     monkeypatch.setattr(subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=0))
     network = prepared.network()
-    profile = replace(
-        setting.profile,
-        config_name='small',
-        network_hash=network.network_hash,
-        input_size=network.input_size,
-    )
+    facts = {'network_hash': network.network_hash, 'input_size': network.input_size}
+    profile = replace(setting.profile, config_name='small', **facts)
     own = default_profile_path('small', profile.facts)
     for engine, measured in (
         ('eager', True),
@@ -101,8 +90,6 @@ def test_anything_else_is_measured_with_the_settings_of_the_node(setting, monkey
 
 
 def test_a_failed_measurement_is_told_with_the_command(setting, monkeypatch):
-    monkeypatch.setattr(
-        profile_at_hand.subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=1)
-    )
+    monkeypatch.setattr(subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=1))
     with pytest.raises(MeasurementFailed, match='could not be measured .*deadline-perception'):
         ensure_profile(setting.weights, 'cpu', 1, setting.shipped)

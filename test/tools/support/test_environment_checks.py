@@ -8,8 +8,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines import segment_store
 from deadline_perception.extras.weights_writer import write_tensors
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools.support import environment_checks as machine_findings
 from deadline_perception.tools.support.environment_checks import State
 
@@ -23,14 +26,14 @@ def probe(error: str = '', **facts: object) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize(
-    ('version', 'state'),
+    'version, state',
     [
         ((3, 9), State.MISSING),
         ((3, 10), State.FINE),
         ((3, 14), State.MISSING),
     ],
 )
-def test_python_versions(version: tuple[int, int], state: State) -> None:
+def test_python_versions(version, state):
     finding = machine_findings.check_python(version)
     assert finding.state is state
     assert f'{version[0]}.{version[1]}' in finding.found
@@ -47,7 +50,7 @@ NOT_PERMITTED = 'SCHED_FIFO 10 is not permitted (limit rtprio)'
 
 
 @pytest.mark.parametrize(
-    ('check', 'given', 'state', 'words', 'remedy'),
+    'check, given, state, words, remedy',
     [
         ('ros', (ROS, 'jazzy'), State.FINE, 'jazzy, .*, rmw_fastrtps_cpp', ''),
         ('interfaces', (probe(ours=OWN, boxes=['Detection2DArray']),), State.FINE, '^2 of', ''),
@@ -77,25 +80,21 @@ NOT_PERMITTED = 'SCHED_FIFO 10 is not permitted (limit rtprio)'
         ),
     ],
 )
-def test_what_is_missing_comes_with_the_way_to_get_it(
-    check: str, given: tuple, state: State, words: str, remedy: str
-) -> None:
+def test_what_is_missing_comes_with_the_way_to_get_it(check, given, state, words, remedy):
     finding = getattr(machine_findings, f'check_{check}')(*given)
     assert finding.state is state and re.search(words, finding.found)
     assert remedy in finding.remedy and bool(remedy) == bool(finding.remedy)
 
 
-@pytest.mark.parametrize(('machine', 'remedy'), [('x86_64', 'make setup'), ('aarch64', 'colcon')])
-def test_missing_ros_is_got_by_wheels_or_by_colcon(
-    monkeypatch: pytest.MonkeyPatch, machine: str, remedy: str
-) -> None:
+@pytest.mark.parametrize('machine, remedy', [('x86_64', 'make setup'), ('aarch64', 'colcon')])
+def test_missing_ros_is_got_by_wheels_or_by_colcon(monkeypatch, machine, remedy):
     monkeypatch.setattr(machine_findings.platform, 'machine', lambda: machine)
     finding = machine_findings.check_ros(probe("ModuleNotFoundError: No module named 'rclpy'"), '')
     assert finding.state is State.MISSING
     assert 'rclpy' in finding.found and remedy in finding.remedy
 
 
-def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
+def test_driver_that_torch_does_not_see_is_noted(tmp_path):
     assert machine_findings.check_cuda(probe(**TORCH), tmp_path).state is State.FINE
     driver = tmp_path / 'proc/driver/nvidia/version'
     driver.parent.mkdir(parents=True)
@@ -105,23 +104,19 @@ def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
     assert '12.8' in finding.found and str(driver) in finding.remedy
 
 
-def test_weights_are_required(tmp_path: Path) -> None:
+def test_weights_are_required_and_their_licence_is_told(tmp_path):
     assert machine_findings.check_weights(tmp_path).state is State.MISSING
     (tmp_path / 'models').mkdir()
-    (tmp_path / 'models/street.safetensors').write_bytes(b'x' * 1_500_000)
+    weights = tmp_path / 'models/street.safetensors'
+    weights.write_bytes(b'x' * 1_500_000)
     finding = machine_findings.check_weights(tmp_path)
     assert (finding.state, finding.found) == (State.FINE, 'street.safetensors (1.5 MB)')
-
-
-def test_the_licence_of_weights_is_told(tmp_path: Path) -> None:
-    (tmp_path / 'models').mkdir()
-    facts = {'licence': 'research, not for sale'}
-    write_tensors(tmp_path / 'models/street.safetensors', {'a': torch.zeros(1)}, facts)
+    write_tensors(weights, {'a': torch.zeros(1)}, {'licence': 'research, not for sale'})
     found = machine_findings.check_weights(tmp_path).found
     assert found.endswith('; street.safetensors: research, not for sale')
 
 
-def test_prepared_segments_are_counted(prepared, tmp_path, monkeypatch) -> None:
+def test_prepared_segments_are_counted(prepared, tmp_path, monkeypatch):
     finding = machine_findings.check_engine()
     assert finding.state is State.FINE
     assert prepared.folder.name in finding.found and 'segments 8 bit' in finding.found
@@ -137,29 +132,18 @@ def test_prepared_segments_are_counted(prepared, tmp_path, monkeypatch) -> None:
     assert (finding.state, finding.remedy) == expected
 
 
-def test_profile_of_this_device_is_found_among_other_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from deadline_perception.core.device import read_device_facts
-    from deadline_perception.timing.profile import LatencyProfile, default_profile_path
-    from deadline_perception.timing.quantiles import Quantiles
-
+def test_profile_of_this_device_is_found_among_other_json(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     models = tmp_path / 'models'
     models.mkdir()
     (models / 'quality.json').write_text('{"metric": "AP"}')
     assert machine_findings.check_profile(tmp_path).state is State.NOTE
-    profile = LatencyProfile(
-        facts=read_device_facts('cpu'),
-        config_name='compact',
-        network_hash='abc',
-        input_size=(380, 640),
-        image_size=(380, 640),
-        date='2025-01-01T00:00:00+00:00',
-        load_before=0.0,
-        segments={'pre': Quantiles.from_samples([1.0, 2.0, 3.0])},
-        paths={},
-    )
+    names = ('compact', 'abc')
+    sizes = [(380, 640)] * 2
+    times = {'pre': Quantiles.from_samples([1.0, 2.0, 3.0])}
+    facts = read_device_facts('cpu')
+    date = '2025-01-01T00:00:00+00:00'
+    profile = LatencyProfile(facts, *names, *sizes, date, 0.0, times, {})
     profile.save(models / 'here.json')
     finding = machine_findings.check_profile(tmp_path)
     assert finding.state is State.FINE
@@ -171,7 +155,7 @@ def test_profile_of_this_device_is_found_among_other_json(
     assert machine_findings.check_profile(tmp_path).found.startswith(own.name)
 
 
-def test_little_shared_memory_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_little_shared_memory_is_noted(monkeypatch, tmp_path):
     monkeypatch.setattr(
         machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 64_000_000)
     )

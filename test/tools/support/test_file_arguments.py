@@ -14,7 +14,7 @@ def test_new_and_existing_places_are_fine_and_nothing_is_made(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'there').touch()
     check_file('--out', tmp_path / 'there')
-    check_file('--out', tmp_path / 'a' / 'b' / 'new.json')
+    check_file('--out', tmp_path / 'a/b' / 'new.json')
     check_folder('--out', tmp_path)
     check_folder('--out', (tmp_path / 'a').relative_to(tmp_path))
     assert os.listdir(tmp_path) == ['there']
@@ -28,7 +28,7 @@ def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path):
         check_folder('--out', tmp_path / 'file')
     for check in (check_file, check_folder):
         with pytest.raises(ValueError, match='--out is .*below, but .*file is a file'):
-            check('--out', tmp_path / 'file' / 'deep' / 'below')
+            check('--out', tmp_path / 'file/deep' / 'below')
 
 
 @pytest.mark.parametrize('owned', [set(), {'mine'}])

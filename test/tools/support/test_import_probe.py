@@ -6,7 +6,7 @@ from deadline_perception.tools.support import import_probe
 from deadline_perception.tools.support.import_probe import ImportProbe
 
 
-def test_reports_facts() -> None:
+def test_reports_facts():
     probe = ImportProbe(
         'import sys; print("noise"); report(major=sys.version_info[0], names=["a", "b"])'
     )
@@ -15,7 +15,7 @@ def test_reports_facts() -> None:
 
 
 @pytest.mark.parametrize(
-    ('code', 'error'),
+    'code, error',
     [
         (
             'import no_such_module_anywhere',
@@ -27,13 +27,13 @@ def test_reports_facts() -> None:
         ('print("no JSON")', 'the process reported nothing'),
     ],
 )
-def test_failure_is_named(code: str, error: str) -> None:
+def test_failure_is_named(code, error):
     probe = ImportProbe(code)
     assert probe.error == error
     assert probe.facts == {}
 
 
-def test_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_wait_for_ever(monkeypatch):
     monkeypatch.setattr(import_probe, '_LIMIT_S', 0.2)
     probe = ImportProbe('import time; time.sleep(600)')
     assert probe.error == 'no answer within 0.2 s'

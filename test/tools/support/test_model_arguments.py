@@ -14,7 +14,7 @@ from deadline_perception.tools.support.model_arguments import (
 
 
 @pytest.mark.parametrize(
-    ('name', 'text'),
+    'name, text',
     [
         ('names.txt', 'car\nperson\n\n'),
         ('names.json', '["car", "person"]'),
@@ -27,14 +27,9 @@ def test_classes_are_read_from_the_files_that_teams_have(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     assert read_classes(str(tmp_path / name)) == ('car', 'person') == read_classes('car, person')
     assert read_classes(['car', 'person']) == ('car', 'person')
-
-
-def test_a_number_without_a_name_moves_no_other_name(tmp_path):
+    # A number without a name moves no other name.
     (tmp_path / 'data.yaml').write_text('names: {0: car, 2: person}\n')
     assert read_classes(str(tmp_path / 'data.yaml')) == ('car', 'class_1', 'person')
-
-
-def test_the_classes_of_coco_are_known():
     names = read_classes('coco')
     assert (len(names), names[0], names[2], names[-1]) == (80, 'person', 'car', 'toothbrush')
 
@@ -61,10 +56,8 @@ def words(*arguments: str) -> argparse.Namespace:
 
 def test_models_are_told_apart_by_their_words(tmp_path):
     (tmp_path / 'b').mkdir()
-    first, second = (
-        small_yolo(tmp_path, name='a', classes=2),
-        small_yolo(tmp_path / 'b', name='a', classes=1),
-    )
+    first = small_yolo(tmp_path, name='a', classes=2)
+    second = small_yolo(tmp_path / 'b', name='a', classes=1)
     options = '--classes car,bus --classes __background__,dog --classes cat --input-size 64 96'
     models = (first, 'ssd300_vgg16:w/my net.pth', second, 'street', 'street:s00000-w1.00-p100-h2')
     found = read_models(words(*models, *options.split()))
@@ -96,7 +89,7 @@ def test_a_set_names_the_classes_of_the_data_first():
 
 
 @pytest.mark.parametrize(
-    ('name', 'content'),
+    'name, content',
     [
         (name, content)
         for name in ('names.yaml', 'names.json', 'names.txt')

@@ -18,7 +18,7 @@ def runs(monkeypatch, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ('code', 'said'),
+    'code, said',
     [
         ('import os; os.abort()', r'yolo ended the process that loaded it \(status -6\)'),
         ('import sys; sys.exit("a\\x1b[31m reason")', r'\(status 1, a\\x1b\[31m reason\)'),

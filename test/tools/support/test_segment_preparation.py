@@ -42,13 +42,12 @@ def test_a_process_that_a_signal_ends_is_followed_by_one_that_leaves_out_what_en
 
 
 @pytest.mark.parametrize(
-    ('program', 'status'), [('raise SystemExit(3)', 3), ('import os; os.kill(os.getpid(), 9)', -9)]
+    'program, status', [('raise SystemExit(3)', 3), ('import os; os.kill(os.getpid(), 9)', -9)]
 )
 def test_a_process_that_fails_always_is_told_with_the_way_to_go_on(program, status, monkeypatch):
     monkeypatch.setattr(segment_preparation, '_MOST_CRASHES', 2)
-    with pytest.raises(
-        PreparationFailed, match=f'could not be prepared .status {status}.; the engine eager'
-    ):
+    words = f'could not be prepared .status {status}.; the engine eager'
+    with pytest.raises(PreparationFailed, match=words):
         run_until_done([sys.executable, '-c', program])
 
 
@@ -83,11 +82,7 @@ def test_a_user_who_interrupts_costs_no_form(prepared):
     shutil.rmtree(prepared.folder)
     images = prepared.folder.parent / 'images.npy'
     np.save(images, np.stack(prepared.images))
-    run = subprocess.Popen(
-        [
-            sys.executable,
-            '-c',
-            f"""
+    code = f"""
 import numpy as np
 from pathlib import Path
 from deadline_perception.core import tied_process
@@ -97,15 +92,14 @@ from deadline_perception.tools.support.segment_preparation import prepare_segmen
 tied_process.PATIENCE_S = 0.0  # as where a slow compiler does not let go in time
 weights = Path({str(prepared.weights)!r})
 prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_device_facts('cpu'))
-""",
-        ],
-        stderr=subprocess.DEVNULL,
-    )
+"""
+    run = subprocess.Popen([sys.executable, '-c', code], stderr=subprocess.DEVNULL)
     manifest = prepared.folder / 'segments.json'
-    wait(
-        lambda: manifest.exists() and json.loads(manifest.read_text())['attempt'],
-        'the first attempt',
-    )
+
+    def has_begun():
+        return manifest.exists() and json.loads(manifest.read_text())['attempt']
+
+    wait(has_begun, 'the first attempt')
     run.send_signal(signal.SIGINT)
     assert run.wait(WAIT_S) == -signal.SIGINT
     left = json.loads(manifest.read_text())

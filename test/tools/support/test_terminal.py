@@ -6,15 +6,8 @@ NAME = 'sign [/stop] [red] :car:'
 
 def test_texts_are_shown_as_they_are(capsys):
     """As markup, the first would end the command after its work, and the others would be swallowed."""
-    print_table(
-        NAME,
-        ('class', '[b]n'),
-        [(NAME, '1')],
-        left=('class',),
-        caption=NAME,
-        no_wrap=True,
-        least_width=110,
-    )
+    form = {'left': ('class',), 'caption': NAME, 'no_wrap': True, 'least_width': 110}
+    print_table(NAME, ('class', '[b]n'), [(NAME, '1')], **form)
     with progress_bar(NAME, 1.0) as update:
         update(completed=1.0)
     said = capsys.readouterr()

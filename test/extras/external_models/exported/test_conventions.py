@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,9 +40,8 @@ def test_the_classes_of_coco_also_have_a_numbering_with_gaps():
 
 
 def test_readings_fit_one_of_the_label_lists():
-    found = possible_readings(
-        [Output('boxes', (1, 50, 4)), Output('scores', (1, 50, 3))], ('car', 'person'), SIZE
-    )
+    outputs = [Output('boxes', (1, 50, 4)), Output('scores', (1, 50, 3))]
+    found = possible_readings(outputs, ('car', 'person'), SIZE)
     expected = {(3, (None, 'car', 'person')), (3, ('car', 'person', None)), (2, ('car', 'person'))}
     assert {(head.labels, names) for head, names in found} == expected
     with pytest.raises(ModelError, match='of 7 classes'):
@@ -68,16 +69,9 @@ def test_the_search_finds_the_form_that_is_best_in_every_respect(truth):
 
     def evaluate(conventions: Conventions, found: list) -> float:
         form = found[0][1][0]
-        same_range = (form.mean, form.deviation) == (wanted.mean, wanted.deviation) or (
-            form.mean[::-1],
-            form.deviation[::-1],
-        ) == (wanted.mean, wanted.deviation)
-        value = (
-            0.2
-            + 0.5 * same_range
-            + 0.1 * (form.channels == wanted.channels)
-            + 0.1 * (form.resize == wanted.resize)
-        )
+        ranges = [(form.mean[::step], form.deviation[::step]) for step in (1, -1)]
+        value = 0.2 + 0.5 * ((wanted.mean, wanted.deviation) in ranges)
+        value += 0.1 * (form.channels == wanted.channels) + 0.1 * (form.resize == wanted.resize)
         return value * (1.0 if conventions.head.name == 'right' else 0.3)
 
     start = InputForm.of_range(SIZE, 'stretch', 'rgb', '0 to 1')
@@ -91,36 +85,27 @@ def test_the_search_finds_the_form_that_is_best_in_every_respect(truth):
     )
 
 
-def test_what_is_usual_stays_where_another_gains_next_to_nothing():
+@pytest.mark.parametrize('gain, resize', [(1.04, 'stretch'), (1.1, 'letterbox')])
+def test_what_is_usual_stays_where_another_gains_next_to_nothing(gain, resize):
     usual = InputForm.of_range(SIZE, 'stretch', 'rgb', '0 to 1')
-    gain = 1.04
 
     def evaluate(conventions: Conventions, found: list) -> float:
         return 0.5 * (gain if conventions.form.resize == 'letterbox' else 1.0)
 
-    head = Head('any', None, lambda values: values)
-    assert (
-        search(lambda form, number: [], usual, [(head, ('car',))], evaluate, 2)[0].conventions.form
-        == usual
-    )
-    gain = 1.1
-    found = search(lambda form, number: [], usual, [(head, ('car',))], evaluate, 2)[
-        0
-    ].conventions.form
-    assert found.resize == 'letterbox'
+    heads = [(Head('any', None, lambda values: values), ('car',))]
+    best, _ = search(lambda form, number: [], usual, heads, evaluate, 2)
+    assert best.conventions.form == replace(usual, resize=resize)
 
 
 def test_confidence_counts_boxes_that_cannot_be_any_against_a_reading():
     sure = objects([[10, 10, 40, 40], [20, 20, 60, 60]], [0.9, 0.5])
-    assert confidence([sure], SIZE) == pytest.approx(1.4)
-    assert confidence(
-        [objects([[10, 10, 40, 40], [0, 0, 0.1, 0.1]], [0.9, 0.5])], SIZE
-    ) == pytest.approx(0.4)
-    assert confidence([sure, objects([], [])], SIZE) == pytest.approx(0.7)
+    none = objects([[10, 10, 40, 40], [0, 0, 0.1, 0.1]], [0.9, 0.5])
+    for images, value in (([sure], 1.4), ([none], 0.4), ([sure, objects([], [])], 0.7)):
+        assert confidence(images, SIZE) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
-    ('boxes', 'scores', 'said'),
+    'boxes, scores, said',
     [
         ([[10, 10, 40, 40]], [1.5], r'scores lie in \[1.5, 1.5\]'),
         ([[10, 10, 40, np.nan]], [0.5], 'NaN or infinity'),

@@ -21,30 +21,24 @@ PUBLIC = Path(__file__).parents[5] / 'shared' / 'data' / 'public_models'
 
 
 def test_what_ultralytics_writes_into_a_file_is_read(tmp_path):
-    facts = {
-        'names': "{0: 'car', 1: 'traffic light'}",
-        'imgsz': '[384, 640]',
-        'stride': '32',
-        'task': 'detect',
-    }
+    names = "{0: 'car', 1: 'traffic light'}"
+    facts = {'names': names, 'imgsz': '[384, 640]', 'stride': '32', 'task': 'detect'}
     read = read_exported(exported(tmp_path / 'net.xml', ROWS, size=(None, None), facts=facts))
     assert read.stated == StatedFacts(('car', 'traffic light'), (384, 640))
     assert read.is_open and read.size == (None, None) and read.layers == 'float'
-    assert [str(output) for output in with_size(read, (384, 640), Path('net.xml'))] == [
-        'output0 [1, 20, 6]'
-    ]
+    (output,) = with_size(read, (384, 640), Path('net.xml'))
+    assert str(output) == 'output0 [1, 20, 6]'
 
 
 def test_inputs_that_tell_sizes_become_constants(tmp_path):
-    read = read_exported(
-        exported(tmp_path / 'net.xml', ROWS, further={'orig_target_sizes': ((1, 2), 'i64')})
-    )
+    sizes = {'orig_target_sizes': ((1, 2), 'i64')}
+    read = read_exported(exported(tmp_path / 'net.xml', ROWS, further=sizes))
     with_size(read, SIZE, Path('net.xml'))
     assert [value.get_any_name() for value in read.model.inputs] == ['images']
 
 
 @pytest.mark.parametrize(
-    ('further', 'said'),
+    'further, said',
     [
         ({'tokens': ((1, 77), 'i64')}, r'input tokens \[1, 77\] is not known'),
         ({'second': ((1, 3, 64, 96), 'f32')}, r'input second \[1, 3, 64, 96\] is not known'),
@@ -57,7 +51,7 @@ def test_other_inputs_are_refused(tmp_path, further, said):
 
 
 @pytest.mark.parametrize(
-    ('name', 'content', 'said'),
+    'name, content, said',
     [
         ('none.onnx', None, 'none.onnx does not exist'),
         ('net.pt', b'x', 'expected a file that ends with .onnx, .xml'),
@@ -75,13 +69,43 @@ def test_files_that_are_no_detector_are_refused(tmp_path, name, content, said):
 
 
 def test_an_input_without_pixels_is_refused(tmp_path):
-    from openvino import Model, PartialShape, Type, save_model
     from openvino import opset13 as ops
 
-    image = ops.parameter(PartialShape([1, 3, 0, 0]), Type.f32, name='images')
-    save_model(Model([ops.result(ops.relu(image))], [image]), tmp_path / 'empty.xml')
+    image = pixels(1, 3, 0, 0)
     with pytest.raises(ModelError, match='has 0 x 0 px, expected 1 to 8192 px a side'):
-        read_exported(tmp_path / 'empty.xml')
+        read_exported(saved(tmp_path / 'empty.xml', ops.relu(image), image))
+
+
+def pixels(*shape):
+    """An input of an image."""
+    import openvino
+    from openvino import opset13 as ops
+
+    shape = openvino.PartialShape(list(shape or (1, 3, 8, 8)))
+    return ops.parameter(shape, openvino.Type.f32, name='images')
+
+
+def saved(file, result, image):
+    """A file of a network, which gives one value of an image."""
+    import openvino
+    from openvino import opset13 as ops
+
+    openvino.save_model(openvino.Model([ops.result(result)], [image]), file)
+    return file
+
+
+def in_branch(ops, given, make):
+    """What `make` gives of a value, computed in one of two branches."""
+    from openvino import Model, Type
+
+    one, other = (ops.parameter(given.get_output_partial_shape(0), Type.f32) for _ in range(2))
+    made = ops.result(make(one))
+    passed = ops.result(ops.relu(other))
+    branch = ops.if_op(ops.constant(np.array(True)))
+    branch.set_then_body(Model([made], [one]))
+    branch.set_else_body(Model([passed], [other]))
+    branch.set_input(given.output(0), one, other)
+    return branch.set_output(made, passed)
 
 
 def looping(rounds, value, ops, inner=0):
@@ -91,11 +115,11 @@ def looping(rounds, value, ops, inner=0):
     inside, on = ops.parameter([1, 3, 8, 8], Type.f32), ops.constant(np.array(True))
     doubled = ops.add(inside, inside)
     if inner:
-        doubled = looping(ops.constant(np.int64(inner)), inside.output(0), ops).get_node()
+        doubled = looping(ops.constant(np.int64(inner)), inside, ops).get_node()
     loop = ops.loop(rounds, ops.constant(np.array(True)))
     loop.set_function(Model([doubled, on], [inside]))
     loop.set_special_body_ports([-1, 1])
-    loop.set_merged_input(inside, value, doubled.output(0))
+    loop.set_merged_input(inside, value.output(0), doubled.output(0))
     return loop.get_iter_value(doubled.output(0), -1)
 
 
@@ -106,7 +130,7 @@ def of_pixels(image, ops):
 
 
 @pytest.mark.parametrize(
-    ('make', 'said'),
+    'make, said',
     [
         (lambda image, ops: ops.constant(np.int64(2**62)), 'loop of 4611686018427387904 rounds'),
         (lambda image, ops: ops.constant(np.int64(-1)), 'loop without end'),
@@ -120,65 +144,50 @@ def of_pixels(image, ops):
 )
 @pytest.mark.parametrize('where', ['top', 'branch'])
 def test_a_loop_without_few_stated_rounds_is_refused_before_it_runs(tmp_path, make, said, where):
-    from openvino import Model, Type, save_model
     from openvino import opset13 as ops
 
-    image = ops.parameter([1, 3, 8, 8], Type.f32, name='images')
-    if where == 'top':
-        found = looping(make(image, ops), image.output(0), ops)
-    else:
-        one, other = (ops.parameter([1, 3, 8, 8], Type.f32) for _ in range(2))
-        looped = ops.result(looping(make(one, ops), one.output(0), ops))
-        passed = ops.result(ops.relu(other))
-        branch = ops.if_op(ops.constant(np.array(True)))
-        branch.set_then_body(Model([looped], [one]))
-        branch.set_else_body(Model([passed], [other]))
-        branch.set_input(image.output(0), one, other)
-        found = branch.set_output(looped, passed)
-    save_model(Model([ops.result(found)], [image]), tmp_path / 'loop.xml')
-    if said is None:
-        read_exported(tmp_path / 'loop.xml')
+    def looped(value):
+        return looping(make(value, ops), value, ops)
+
+    image = pixels()
+    found = looped(image) if where == 'top' else in_branch(ops, image, looped)
+    refuses_loop(
+        saved(tmp_path / 'loop.xml', found, image),
+        said and f'{said}, expected at most 100000 stated rounds',
+    )
+
+
+def refuses_loop(file, words):
+    """Whether the file is read, where no words say why it is not."""
+    if not words:
+        read_exported(file)
         return
-    with pytest.raises(ModelError, match=f'{said}, expected at most 100000 stated rounds'):
-        read_exported(tmp_path / 'loop.xml')
+    with pytest.raises(ModelError, match=words):
+        read_exported(file)
 
 
-@pytest.mark.parametrize(('inner', 'fits'), [(300, True), (400, False)])
-def test_rounds_of_a_loop_within_a_loop_multiply(tmp_path, inner, fits):
-    from openvino import Model, Type, save_model
+@pytest.mark.parametrize(
+    'inner, said', [(300, ''), (400, 'has a loop of 120000 rounds, expected at most 100000')]
+)
+def test_rounds_of_a_loop_within_a_loop_multiply(tmp_path, inner, said):
     from openvino import opset13 as ops
 
-    image = ops.parameter([1, 3, 8, 8], Type.f32, name='images')
-    found = looping(ops.constant(np.int64(300)), image.output(0), ops, inner)
-    save_model(Model([ops.result(found)], [image]), tmp_path / 'nested.xml')
-    if fits:
-        read_exported(tmp_path / 'nested.xml')
-        return
-    with pytest.raises(ModelError, match='has a loop of 120000 rounds, expected at most 100000'):
-        read_exported(tmp_path / 'nested.xml')
+    image = pixels()
+    found = looping(ops.constant(np.int64(300)), image, ops, inner)
+    refuses_loop(saved(tmp_path / 'nested.xml', found, image), said)
 
 
-def broadcast(file, length, side=8, body=False):
+def broadcast(file, length, body=False):
     """An image spread over layers of so many values."""
-    from openvino import Model, PartialShape, Type, save_model
     from openvino import opset13 as ops
 
-    image = ops.parameter(PartialShape([1, 3, side, side]), Type.f32, name='images')
+    def spread(value):
+        wide = ops.broadcast(value, ops.constant(np.int64([length])))
+        return ops.reduce_sum(ops.relu(wide), ops.constant(np.int64([0])), keep_dims=False)
+
+    image = pixels()
     total = ops.reduce_sum(image, ops.constant(np.arange(4)), keep_dims=False)
-    if body:
-        inside, other = (ops.parameter([], Type.f32) for _ in range(2))
-        wide = ops.broadcast(inside, ops.constant(np.int64([length])))
-        spread = ops.result(ops.reduce_sum(wide, ops.constant(np.int64([0])), keep_dims=False))
-        passed = ops.result(ops.relu(other))
-        branch = ops.if_op(ops.constant(np.array(True)))
-        branch.set_then_body(Model([spread], [inside]))
-        branch.set_else_body(Model([passed], [other]))
-        branch.set_input(total.output(0), inside, other)
-        found = branch.set_output(spread, passed)
-    else:
-        wide = ops.broadcast(total, ops.constant(np.int64([length])))
-        found = ops.reduce_sum(ops.relu(wide), ops.constant(np.int64([0])), keep_dims=False)
-    save_model(Model([ops.result(found)], [image]), file, compress_to_fp16=False)
+    saved(file, in_branch(ops, total, spread) if body else spread(total), image)
     assert file.stat().st_size < 10_000
     return file
 
@@ -199,10 +208,8 @@ LENGTHS = {
     'the shape': lambda image, ops: ops.gather(
         ops.shape_of(image), ops.constant(np.int64(2)), ops.constant(np.int64(0))
     ),
-    'a count': lambda image, ops: ops.reduce_sum(
-        ops.convert(ops.greater(image, ops.constant(np.float32(0.5))), 'i64'),
-        ops.constant(np.arange(4)),
-        keep_dims=False,
+    'a count': lambda image, ops: of_pixels(
+        ops.convert(ops.greater(image, ops.constant(np.float32(0.5))), 'i64'), ops
     ),
     'a count times a thousand': lambda image, ops: ops.multiply(
         LENGTHS['a count'](image, ops), ops.constant(np.int64(1000))
@@ -212,7 +219,6 @@ LENGTHS = {
 
 @pytest.mark.parametrize('of', LENGTHS)
 def test_a_layer_as_long_as_pixels_say_is_refused(tmp_path, of):
-    from openvino import Model, Type, save_model
     from openvino import opset13 as ops
 
     def spread(given):
@@ -221,48 +227,32 @@ def test_a_layer_as_long_as_pixels_say_is_refused(tmp_path, of):
         most = ops.reduce_sum(wide, ops.constant(np.int64([0])), keep_dims=False)
         return ops.add(given, most)
 
-    image = ops.parameter([1, 3, 8, 8], Type.f32, name='images')
-    if 'branch' in of:
-        one, other = (ops.parameter([1, 3, 8, 8], Type.f32) for _ in range(2))
-        long, passed = ops.result(spread(one)), ops.result(ops.relu(other))
-        branch = ops.if_op(ops.constant(np.array(True)))
-        branch.set_then_body(Model([long], [one]))
-        branch.set_else_body(Model([passed], [other]))
-        branch.set_input(image.output(0), one, other)
-        found = branch.set_output(long, passed)
-    else:
-        found = spread(image)
-    save_model(Model([ops.result(found)], [image]), tmp_path / 'long.xml')
-    read = read_exported(tmp_path / 'long.xml')
+    image = pixels()
+    file = tmp_path / 'long.xml'
+    saved(file, in_branch(ops, image, spread) if 'branch' in of else spread(image), image)
+    read = read_exported(file)
     if of in ('the shape', 'a count'):
-        with_size(read, (8, 8), tmp_path / 'long.xml')
+        with_size(read, (8, 8), file)
         return
     with pytest.raises(ModelError, match='a layer Broadcast whose length is computed from the pix'):
-        with_size(read, (8, 8), tmp_path / 'long.xml')
+        with_size(read, (8, 8), file)
 
 
 def test_the_size_of_an_open_input_counts(tmp_path):
-    from openvino import Model, PartialShape, Type, save_model
     from openvino import opset13 as ops
 
-    image = ops.parameter(PartialShape([1, 3, -1, -1]), Type.f32, name='images')
-    many = ops.concat([image] * 32, 1)
-    save_model(Model([ops.result(ops.relu(many))], [image]), tmp_path / 'open.xml')
-    for size in ((640, 640), (8192, 8192)):
-        read = read_exported(tmp_path / 'open.xml')
-        if size == (640, 640):
-            with_size(read, size, tmp_path / 'open.xml')
-            continue
-        with pytest.raises(ModelError, match='GB at once, expected at most 4.3 GB'):
-            with_size(read, size, tmp_path / 'open.xml')
+    image = pixels(1, 3, -1, -1)
+    file = saved(tmp_path / 'open.xml', ops.relu(ops.concat([image] * 32, 1)), image)
+    with_size(read_exported(file), (640, 640), file)
+    with pytest.raises(ModelError, match='GB at once, expected at most 4.3 GB'):
+        with_size(read_exported(file), (8192, 8192), file)
 
 
 def test_values_that_are_needed_no_longer_take_nothing():
-    from openvino import Model, Type
+    from openvino import Model
     from openvino import opset13 as ops
 
-    image = ops.parameter([1, 3, 8, 8], Type.f32)
-    value = image
+    value = image = pixels()
     for _ in range(10):
         value = ops.relu(value)
     assert peak_bytes(Model([value], [image])) == 2 * 3 * 8 * 8 * 4
@@ -281,16 +271,14 @@ def test_a_real_tflite_file_is_decoded_by_its_layers():
 
 
 def test_a_model_of_single_images_as_torchvision_exports_them_takes_a_batch_of_one(tmp_path):
-    from openvino import Model, PartialShape, Type, save_model
     from openvino import opset13 as ops
 
-    image = ops.parameter(PartialShape([3, -1, -1]), Type.f32, name='images')
+    image = pixels(3, -1, -1)
+    file = tmp_path / 'single.xml'
     image.output(0).set_names({'images'})
     shown = ops.reshape(ops.reduce_mean(image, np.int64([0, 1, 2]), True), np.int64([1, 1]), False)
-    boxes = ops.concat([shown, shown, shown, shown], 1)
-    save_model(Model([ops.result(boxes)], [image]), tmp_path / 'single.xml')
-    read = read_exported(tmp_path / 'single.xml')
+    read = read_exported(saved(file, ops.concat([shown] * 4, 1), image))
     assert (read.by_planes, read.size) == (True, (None, None))
-    with_size(read, SIZE, tmp_path / 'single.xml')
+    with_size(read, SIZE, file)
     (value,) = read.model.inputs
     assert (value.get_any_name(), list(value.get_shape())) == ('images', [1, 3, *SIZE])

@@ -8,29 +8,27 @@ import pytest
 pytest.importorskip('openvino')
 
 from exported_files import SIZE, exported  # noqa: E402
+from plain_images import grey
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
 from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
 
 CLASSES = ('car', 'person', 'bike')
-IMAGE = np.zeros((*SIZE, 3), np.uint8)
+IMAGE = grey(*SIZE)
 BOX = [24.0, 16.0, 56.0, 48.0]  # centre (40, 32), 32 px wide and high
 FRACTION = [24 / 96, 16 / 64, 56 / 96, 48 / 64]
 CENTRE = [40.0, 32.0, 32.0, 32.0]
 
 
-def found(tmp_path, outputs, classes=CLASSES, *, name='net', stated='', **options):
+def found(tmp_path, outputs, classes=CLASSES, *, stated='', **options):
     """Name of the reading, boxes, scores and labels of a file."""
-    detector = OnnxDetector(
-        exported(tmp_path / f'{name}.xml', outputs, **options), classes, stated=stated
-    )
+    file = exported(tmp_path / 'net.xml', outputs, **options)
+    detector = OnnxDetector(file, classes, stated=stated)
     detections = detector.detect(IMAGE)
-    return (
-        detector.head.name,
-        detections.boxes_xyxy_px.tolist(),
-        detections.scores.tolist(),
-        [detector.class_names[label] for label in detections.labels],
-    )
+    names = [detector.class_names[label] for label in detections.labels]
+    boxes = detections.boxes_xyxy_px.tolist()
+    scores = detections.scores.tolist()
+    return detector.head.name, boxes, scores, names
 
 
 def approx(values):
@@ -38,9 +36,9 @@ def approx(values):
     return [pytest.approx(row, abs=1e-2) for row in values]
 
 
-def one(name, score, label):
-    """What `found` gives of one object in `BOX`."""
-    return name, approx([BOX]), [pytest.approx(score)], [label]
+def one(name, score, label, box=BOX, score_abs=None):
+    """What `found` gives of one object."""
+    return name, approx([box]), [pytest.approx(score, abs=score_abs)], [label]
 
 
 def rows_with(first: list[float], count: int, background: float = 0.0) -> np.ndarray:
@@ -58,7 +56,7 @@ def yolox_rows():
 
 
 def objects(*columns, count=20):
-    return {'output0': rows_with([*columns], count)[None]}
+    return {'output0': rows_with(columns, count)[None]}
 
 
 def counted(*names):
@@ -83,15 +81,14 @@ QUERIES = {
 PADDLE = {'further': {'scale_factor': ((1, 2), 'f32'), 'im_shape': ((1, 2), 'f32')}}
 # Outputs, reading, score and class, and what else is stated of the file or by the user.
 HEADS = [
-    (objects(*BOX, 0.1, 0.8, 0.0, count=30), 'yolov8 corners px', 0.8, 'person', 'stated'),
-    (
-        objects(*FRACTION, 0.1, 0.8, 0.0, count=30),
-        'yolov8 corners fraction',
-        0.8,
-        'person',
-        'stated',
+    *(
+        (objects(*box, 0.1, 0.8, 0.0, count=30), f'yolov8 {form}', 0.8, 'person', 'stated')
+        for box, form in (
+            (BOX, 'corners px'),
+            (FRACTION, 'corners fraction'),
+            (FRACTIONS, 'fraction'),
+        )
     ),
-    (objects(*FRACTIONS, 0.1, 0.8, 0.0, count=30), 'yolov8 fraction', 0.8, 'person', 'stated'),
     (objects(*CENTRE, 0.5, 0.2, 0.0, 0.8, count=30), 'yolov5 px', 0.4, 'bike', {}),
     (yolox_rows(), 'yolox', 0.9, 'person', {}),
     (objects(*BOX, 0.7, 2.0), 'detections px', 0.7, 'bike', 'stated'),
@@ -114,14 +111,15 @@ HEADS = [
             ('pixel_mask', (1, *SIZE), 'f32'),
         )
     ),
-    (counted('num_dets', 'det_boxes', 'det_scores', 'det_classes'), DETR, 0.6, 'person', {}),
-    (counted('num_detections', 'boxes', 'scores', 'classes'), DETR, 0.6, 'person', {}),
-    (
-        counted('num_predictions', 'pred_boxes', 'pred_scores', 'pred_classes'),
-        DETR,
-        0.6,
-        'person',
-        {},
+    *(
+        (
+            counted(f'num_{all}', f'{pre}boxes', f'{pre}scores', f'{pre}classes'),
+            DETR,
+            0.6,
+            'person',
+            {},
+        )
+        for all, pre in (('dets', 'det_'), ('detections', ''), ('predictions', 'pred_'))
     ),
     (
         {'boxes': np.float32([[*BOX, 0.7], [0, 0, 1, 1, 0.0]]), 'labels': np.int64([2, 0])},
@@ -134,7 +132,7 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize(('outputs', 'reading', 'score', 'label', 'options'), HEADS)
+@pytest.mark.parametrize('outputs, reading, score, label, options', HEADS)
 def test_the_box_of_each_head_is_as_worked_out(tmp_path, outputs, reading, score, label, options):
     options = {'stated': reading} if options == 'stated' else options
     assert found(tmp_path, outputs, **options) == one(reading, score, label)
@@ -156,23 +154,18 @@ def test_yolov5_before_its_decoding(tmp_path):
     }
     # Anchor 62 x 45 px of stride 16, row 1 and column 2: centre (2 * 0.5 - 0.5 + 2) * 16 = 40 and 24 px.
     maps['map16'][0, 1, 1, 2] = [0.0, 0.0, 0.0, 0.0, 9.0, 9.0, -9.0, -9.0]
-    name, boxes, scores, labels = found(tmp_path, maps)
-    assert name == 'maps' and labels == ['car'] and scores[0] == pytest.approx(1.0, abs=1e-3)
-    assert boxes == approx([[40 - 31, 24 - 22.5, 40 + 31, 24 + 22.5]])
+    box = [40 - 31, 24 - 22.5, 40 + 31, 24 + 22.5]
+    assert found(tmp_path, maps) == one('maps', 1.0, 'car', box, score_abs=1e-3)
 
 
 def test_an_object_found_as_two_classes_that_share_a_name_is_one(tmp_path):
     rows = rows_with([*BOX, 0.7, 0.0], 20)
-    rows[1] = [*BOX, 0.6, 2.0]
-    rows[2] = [*BOX, 0.5, 1.0]
-    read = found(
-        tmp_path,
-        {'output0': rows[None]},
-        classes=('vehicle', 'person', 'vehicle'),
-        stated='detections px',
-    )
-    expected = ('detections px', approx([BOX, BOX]), approx([[0.7, 0.5]])[0], ['vehicle', 'person'])
-    assert read == expected
+    rows[1:3] = [*BOX, 0.6, 2.0], [*BOX, 0.5, 1.0]
+    names = ('vehicle', 'person', 'vehicle')
+    name, boxes, scores, labels = found(tmp_path, {'o': rows[None]}, names, stated='detections px')
+    assert (name, labels) == ('detections px', ['vehicle', 'person'])
+    assert boxes == approx([BOX, BOX])
+    assert scores == pytest.approx([0.7, 0.5])
 
 
 @pytest.mark.parametrize('before_suppression', [False, True])
@@ -191,32 +184,35 @@ def test_boxes_of_tensorflow_are_fractions_with_rows_first(tmp_path, before_supp
     assert found(tmp_path, outputs, kind='u8', by_planes=False) == expected
 
 
-def test_detr_before_its_selection(tmp_path):
-    centres = np.float32([40 / 96, 32 / 64, 32 / 96, 32 / 64])
-    logits = np.full((1, 20, 3), -9.0, np.float32)
-    logits[0, 4] = [-9.0, 2.0, -9.0]
+@pytest.mark.parametrize(
+    'names, nothing, sure, reading, score, label',
+    [
+        (
+            ('pred_logits', 'pred_boxes'),
+            [-9.0, -9.0, -9.0],
+            [-9.0, 2.0, -9.0],
+            'class_scores centres fraction sigmoid',
+            1 / (1 + math.exp(-2)),
+            'person',
+        ),
+        (
+            ('logits', 'boxes'),
+            [0.0, 0.0, 0.0, 9.0],  # with a class for nothing
+            [0.0, 0.0, 3.0, 0.0],
+            'class_scores centres fraction softmax background-last',
+            math.exp(3) / (math.exp(3) + 3),
+            'bike',
+        ),
+    ],
+)
+def test_detr_before_its_selection(tmp_path, names, nothing, sure, reading, score, label):
+    logits = np.tile(np.float32(nothing), (1, 20, 1))
     boxes = np.tile(np.float32([0.9, 0.9, 0.05, 0.05]), (1, 20, 1))
-    boxes[0, 4] = centres
-    name, found_boxes, scores, labels = found(
-        tmp_path, {'pred_logits': logits, 'pred_boxes': boxes}
-    )
-    assert name == 'class_scores centres fraction sigmoid' and labels == ['person']
-    assert found_boxes == approx([BOX])
-    assert scores == [pytest.approx(1 / (1 + math.exp(-2)), abs=1e-3)]
-
-
-def test_detr_with_a_class_for_nothing(tmp_path):
-    logits = np.zeros((1, 20, 4), np.float32)
-    logits[..., 3] = 9.0
-    logits[0, 4] = [0.0, 0.0, 3.0, 0.0]
-    boxes = np.tile(np.float32([40 / 96, 32 / 64, 32 / 96, 32 / 64]), (1, 20, 1))
-    name, found_boxes, scores, labels = found(
-        tmp_path,
-        {'logits': logits, 'boxes': boxes},
-        stated='class_scores centres fraction softmax background-last',
-    )
-    assert labels == ['bike'] and found_boxes == approx([BOX])
-    assert scores == [pytest.approx(math.exp(3) / (math.exp(3) + 3), abs=1e-3)]
+    logits[0, 4], boxes[0, 4] = sure, FRACTIONS
+    outputs = dict(zip(names, (logits, boxes)))
+    stated = reading if len(nothing) == 4 else ''
+    expected = one(reading, score, label, score_abs=1e-3)
+    assert found(tmp_path, outputs, stated=stated) == expected
 
 
 @pytest.mark.parametrize('joined', [False, True])
@@ -234,13 +230,8 @@ def test_distributions_of_nanodet(tmp_path, joined):
     else:
         outputs = {f'cls_pred_stride_{stride}': scores[stride][None] for stride in cells}
         outputs |= {f'dis_pred_stride_{stride}': distances[stride][None] for stride in cells}
-    read = found(tmp_path, outputs)
-    assert read == (
-        'distribution middle probability',
-        approx([[24.0, 8.0, 56.0, 56.0]]),
-        [pytest.approx(0.9)],
-        ['bike'],
-    )
+    expected = one('distribution middle probability', 0.9, 'bike', [24.0, 8.0, 56.0, 56.0])
+    assert found(tmp_path, outputs) == expected
 
 
 def test_fastestdet_has_one_map(tmp_path):
@@ -248,20 +239,14 @@ def test_fastestdet_has_one_map(tmp_path):
     # Row 4 and column 5 of 8 x 12 cells: the centre is at 5 / 12 and 4 / 8, the sizes are sigmoids.
     third = math.log((32 / 96) / (1 - 32 / 96))
     values[0, :, 4, 5] = [1.0, 0.0, 0.0, third, 0.0, 0.0, 1.0, 0.0]
-    name, boxes, scores, labels = found(tmp_path, {'out': values})
-    assert (name, labels) == ('cells', ['person'])
-    assert boxes == approx([BOX])
-    assert scores == [pytest.approx(1.0)]
+    assert found(tmp_path, {'out': values}) == one('cells', 1.0, 'person')
 
 
-def test_nan_is_an_error_and_no_empty_road(tmp_path):
-    rows = rows_with([*CENTRE, 0.1, math.nan, 0.0], 30)
+@pytest.mark.parametrize('wrong', [math.nan, math.inf, -math.inf])
+def test_nan_is_an_error_and_no_empty_road(tmp_path, wrong):
+    rows = rows_with([*CENTRE, 0.1, wrong, 0.0], 30)
     with pytest.raises(ModelError, match='net gave NaN or infinity, expected finite outputs'):
         found(tmp_path, {'output0': rows.T[None]})
-    for wrong in (math.inf, -math.inf):
-        rows[0, 5] = wrong
-        with pytest.raises(ModelError, match='NaN or infinity'):
-            found(tmp_path, {'output0': rows.T[None]})
 
 
 def test_a_head_of_ones_own(tmp_path, monkeypatch):

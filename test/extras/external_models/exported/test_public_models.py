@@ -7,8 +7,9 @@ import pytest
 
 pytest.importorskip('openvino')
 
+from read_sequences import opened
+
 from deadline_perception.extras.data.class_names import with_mapping  # noqa: E402
-from deadline_perception.extras.data.source import open_source  # noqa: E402
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames  # noqa: E402
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec  # noqa: E402
@@ -25,18 +26,16 @@ pytestmark = [
 
 @pytest.fixture(scope='module')
 def images() -> TrialImages:
-    sequence = with_mapping(open_source(str(DATA / 'bdd100k' / 'val.json')), MERGED)
+    sequence = with_mapping(opened(DATA / 'bdd100k/val.json'), MERGED)
     frames = annotated_frames(sequence, 10)
-    rows = [
-        np.column_stack((known.boxes_xyxy_px, known.labels, known.crowd))
-        for known in (frame.ground_truth for frame in frames)
-    ]
+    objects = [frame.ground_truth for frame in frames]
+    rows = [np.column_stack((one.boxes_xyxy_px, one.labels, one.crowd)) for one in objects]
     return TrialImages([frame.load_bgr() for frame in frames], rows, sequence.class_names)
 
 
 # Those that run in some 20 ms; the third is the weak one below, and benchmarks/own_models.py has them all.
 @pytest.mark.parametrize(
-    ('name', 'range_and_order', 'reading'),
+    'name, range_and_order, reading',
     [
         ('yolox_nano.onnx', 'bgr, 0 to 255', 'yolox'),
         (
@@ -47,14 +46,10 @@ def images() -> TrialImages:
     ],
 )
 def test_the_conventions_of_a_public_file_are_found(images, name, range_and_order, reading):
-    names = (
-        ('vehicle', 'person')
-        if 'adas' in name
-        else tuple(MERGED.get(known, known) for known in COCO_NAMES)
-    )
-    found = find_conventions(
-        ModelSpec('public', 'onnx', DATA / 'public_models' / name, names), images
-    )
+    names = tuple(MERGED.get(known, known) for known in COCO_NAMES)
+    names = ('vehicle', 'person') if 'adas' in name else names
+    spec = ModelSpec('public', 'onnx', DATA / 'public_models' / name, names)
+    found = find_conventions(spec, images)
     assert range_and_order in found.words and found.words.endswith(reading) and found.ap > 0.05
     assert found.spec.outputs and found.spec.resize and found.tried[0][1] > found.tried[-1][1]
 
@@ -62,9 +57,9 @@ def test_the_conventions_of_a_public_file_are_found(images, name, range_and_orde
 def test_a_weak_detector_that_is_read_rightly_is_not_refused():
     """On crowded images this one has an AP of under 3 %, and is sure of many boxes."""
     merged = {**MERGED, 'motor': 'bike', 'bicycle': 'bike', 'motorcycle': 'bike'}
-    crowded = TrialImages.of(with_mapping(open_source(str(DATA / 'bdd100k' / 'val.json')), merged))
+    crowded = TrialImages.of(with_mapping(opened(DATA / 'bdd100k/val.json'), merged))
     names = tuple(merged.get(known, known) for known in COCO_NAMES)
-    file = DATA / 'public_models' / 'ssd_mobilenet_v1_coco_quant.tflite'
+    file = DATA / 'public_models/ssd_mobilenet_v1_coco_quant.tflite'
     found = find_conventions(ModelSpec('weak', 'onnx', file, names), crowded)
     assert found.ap < 0.03 and found.spec.outputs and found.spec.resize
     assert found.words.endswith(
@@ -73,7 +68,7 @@ def test_a_weak_detector_that_is_read_rightly_is_not_refused():
 
 
 @pytest.mark.parametrize(
-    ('name', 'classes'),
+    'name, classes',
     [
         ('yolox_nano.onnx', 'coco'),
         ('nanodet_m_416.onnx', 'coco'),

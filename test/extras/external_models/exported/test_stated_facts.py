@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip('openvino')
 
 from exported_files import exported  # noqa: E402
+from plain_images import grey
 
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
 from deadline_perception.extras.external_models.exported.exported_file import read_exported  # noqa: E402
@@ -46,14 +47,12 @@ class NoFacts:
 
 
 def test_facts_beside_an_ir_file(tmp_path):
-    (tmp_path / 'metadata.yaml').write_text(
-        json.dumps({**FACTS, 'names': {'0': 'car', '1': 'traffic light'}})
-    )
+    (tmp_path / 'metadata.yaml').write_text(json.dumps(FACTS))
     assert read_exported(exported(tmp_path / 'net.xml', ROWS)).stated == READ
 
 
 @pytest.mark.parametrize(
-    ('sides', 'size'), [({}, (640, 640)), ({'imgsz_h': '384', 'imgsz_w': '640'}, (384, 640))]
+    'sides, size', [({}, (640, 640)), ({'imgsz_h': '384', 'imgsz_w': '640'}, (384, 640))]
 )
 def test_a_size_may_be_one_side_and_both_beside_it(tmp_path, sides, size):
     facts = {'names': '{"0": "car", "1": "person"}', 'imgsz': '640', **sides}
@@ -70,19 +69,23 @@ def tflite(file: Path, name: str, content: str | bytes) -> Path:
     return file
 
 
-def test_facts_at_the_end_of_a_tflite_file(tmp_path):
-    assert (
-        read_stated(NoFacts(), tflite(tmp_path / 'net.tflite', 'metadata.json', json.dumps(FACTS)))
-        == READ
-    )
-    ultralytics = tflite(
-        tmp_path / 'net.tflite', 'metadata.json', json.dumps({'head': 'Detect', 'end2end': False})
-    )
-    assert read_stated(NoFacts(), ultralytics).outputs == 'yolov8 fraction'
+def found(network):
+    """Names of its classes, and those of the objects that it finds."""
+    labels = network.detect(grey(64, 96)).labels
+    return network.class_names, [network.class_names[label] for label in labels]
 
 
 @pytest.mark.parametrize(
-    ('name', 'content'),
+    'facts, read',
+    [(FACTS, READ), ({'head': 'Detect', 'end2end': False}, StatedFacts(outputs='yolov8 fraction'))],
+)
+def test_facts_at_the_end_of_a_tflite_file(tmp_path, facts, read):
+    file = tflite(tmp_path / 'net.tflite', 'metadata.json', json.dumps(facts))
+    assert read_stated(NoFacts(), file) == read
+
+
+@pytest.mark.parametrize(
+    'name, content',
     [
         ('metadata.json', b'{'),
         ('metadata.json', b'[1]'),
@@ -96,14 +99,11 @@ def test_what_is_no_metadata_counts_as_unsaid(tmp_path, name, content):
     assert read_stated(NoFacts(), tmp_path / 'net.xml') == StatedFacts()
 
 
-def test_names_of_the_model_api_have_spaces_where_they_are_those_of_coco(tmp_path):
-    words = ' '.join(name.replace(' ', '_') for name in COCO_NAMES)
-    read = read_exported(exported(tmp_path / 'coco.xml', ROWS, facts={'labels': words}))
-    assert read.stated.class_names == COCO_NAMES
-    read = read_exported(
-        exported(tmp_path / 'own.xml', ROWS, facts={'labels': 'traffic_light car'})
-    )
-    assert read.stated.class_names == ('traffic_light', 'car')
+@pytest.mark.parametrize('names', [COCO_NAMES, ('traffic_light', 'car')])
+def test_names_of_the_model_api_have_spaces_where_they_are_those_of_coco(tmp_path, names):
+    words = ' '.join(name.replace(' ', '_') for name in names)
+    file = exported(tmp_path / 'net.xml', ROWS, facts={'labels': words})
+    assert read_exported(file).stated.class_names == names
 
 
 def test_a_file_that_says_how_it_ends_is_read_so(tmp_path):
@@ -112,9 +112,8 @@ def test_a_file_that_says_how_it_ends_is_read_so(tmp_path):
     plain = OnnxDetector(exported(tmp_path / 'plain.xml', rows), ('a', 'b'))
     assert plain.head.name == 'yolov8 px'
     for number, facts in enumerate(({'end2end': 'True'}, {'args': "{'nms': True}"})):
-        file = exported(
-            tmp_path / f'net{number}.xml', rows, facts={'names': "{0: 'a', 1: 'b'}", **facts}
-        )
+        facts['names'] = "{0: 'a', 1: 'b'}"
+        file = exported(tmp_path / f'net{number}.xml', rows, facts=facts)
         assert OnnxDetector(file, ('a', 'b')).head.name == 'detections px'
         assert read_facts(file).labels == () and exported_spec(file).classes == ('a', 'b')
 
@@ -126,7 +125,7 @@ def test_another_task_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('names', 'read'),
+    'names, read',
     [
         ("{2: 'c', 0: 'a', 1: 'b'}", ('a', 'b', 'c')),
         ("{'2': 'c', '0': 'a', '1': 'b'}", ('a', 'b', 'c')),
@@ -142,8 +141,6 @@ def test_another_task_is_refused(tmp_path):
         ("{0: 'a', '0': 'b'}", ()),
         ('{1000000000: "a"}', ()),
         ('{True: "a"}', ()),
-        ('{{1}}', ()),
-        ('{[1]: 2}', ()),
         ("{0: 'car', 1: 'car'}", ()),
         ('{0: 5}', ()),
         ("{0: '\\x1b[31m'}", ()),
@@ -157,7 +154,7 @@ def test_names_go_by_their_numbers_and_not_by_the_order_of_the_text(tmp_path, na
 
 
 @pytest.mark.parametrize(
-    ('names', 'said'),
+    'names, said',
     [
         ("{0: 'a', 1: 'b', 2: 'c'}", ('a', 'b', 'c', 'class_3')),
         ("{0: 'a', 1: 'b', 3: 'd'}", ('a', 'b', 'class_2', 'd')),
@@ -167,12 +164,8 @@ def test_names_go_by_their_numbers_and_not_by_the_order_of_the_text(tmp_path, na
 def test_names_that_are_not_as_many_as_the_outputs_are_taken_by_number(tmp_path, names, said):
     output = np.zeros((1, 8, 200))  # four classes
     output[0, :4, 3], output[0, 5, 3] = (40, 30, 20, 10), 0.9
-    network = load_exported(
-        exported(tmp_path / 'net.xml', {'output0': output}, facts={'names': names})
-    )
-    assert network.class_names == said
-    found = network.start(np.zeros((64, 96, 3), np.uint8), network.path_space.largest).finish()
-    assert [said[label] for label in found.labels] == ['b']
+    file = exported(tmp_path / 'net.xml', {'output0': output}, facts={'names': names})
+    assert found(load_exported(file)) == (said, ['b'])
 
 
 def test_classes_that_a_file_does_not_name_are_named_by_who_loads_it(tmp_path):
@@ -188,7 +181,7 @@ def test_classes_that_a_file_does_not_name_are_named_by_who_loads_it(tmp_path):
 
 @pytest.mark.parametrize('classes', ['', 'coco'])
 @pytest.mark.parametrize(
-    ('columns', 'column', 'name'),
+    'columns, column, name',
     [(80, 16, 'dog'), (91, 1, 'person'), (91, 18, 'dog'), (91, 90, 'toothbrush')],
 )
 def test_columns_of_coco_may_have_the_gaps_of_its_numbers(tmp_path, classes, columns, column, name):
@@ -197,18 +190,15 @@ def test_columns_of_coco_may_have_the_gaps_of_its_numbers(tmp_path, classes, col
     scores[0, 0, column] = 4.0
     boxes = np.random.default_rng(0).uniform(0.2, 0.8, (1, 300, 4))
     file = exported(tmp_path / 'a.xml', {'dets': boxes, 'labels': scores})
-    network = load_exported(file, classes=classes)
-    found = network.detect(np.zeros((64, 96, 3), np.uint8))
-    assert [network.class_names[label] for label in found.labels] == [name]
+    assert found(load_exported(file, classes=classes))[1] == [name]
 
 
 @pytest.mark.parametrize('is_named', [False, True])
 def test_numbers_of_coco_that_a_file_leaves_open_are_told(tmp_path, caplog, is_named):
     rows = np.float32([[[10, 10, 30, 30, 0.9, 18]]])
     facts = {'names': str(list(COCO_NAMES))} if is_named else {}
-    load_exported(
-        exported(tmp_path / 'a.xml', {'o': rows}, facts=facts), classes='' if is_named else 'coco'
-    )
+    file = exported(tmp_path / 'a.xml', {'o': rows}, facts=facts)
+    load_exported(file, classes='' if is_named else 'coco')
     assert ('every object has a wrong name' in caplog.text) is not is_named
 
 
@@ -227,7 +217,5 @@ def test_a_file_of_one_or_two_classes_needs_no_other_names_than_its_own(tmp_path
     output = np.zeros((1, 4 + len(names), 126))
     output[0, :4, 3], output[0, -1, 3] = (40, 30, 20, 10), 0.9
     facts = {'names': str(dict(enumerate(names)))}
-    network = load_exported(exported(tmp_path / 'a.xml', {'output0': output}, facts=facts))
-    assert network.class_names == names
-    found = network.detect(np.zeros((64, 96, 3), np.uint8))
-    assert [names[label] for label in found.labels] == [names[-1]]
+    file = exported(tmp_path / 'a.xml', {'output0': output}, facts=facts)
+    assert found(load_exported(file)) == (names, [names[-1]])

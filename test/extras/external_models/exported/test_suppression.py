@@ -19,10 +19,8 @@ def test_the_most_certain_of_one_class_stays():
 
 
 def test_classes_are_kept_apart_also_where_boxes_leave_the_image():
-    assert (
-        len(found((50, 0, 100, 50, 0.9, 0), (-51, -101, -1, -51, 0.8, 1), (50, 0, 100, 50, 0.7, 1)))
-        == 3
-    )
+    boxes = (50, 0, 100, 50, 0.9, 0), (-51, -101, -1, -51, 0.8, 1), (50, 0, 100, 50, 0.7, 1)
+    assert len(found(*boxes)) == 3
 
 
 def test_no_more_than_the_most_stay():

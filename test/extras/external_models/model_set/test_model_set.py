@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE, InventedNetwork
+from plain_images import noise
 
 from deadline_perception.core.detections import Classification
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -13,7 +14,7 @@ from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+IMAGE = noise(48, 64)
 
 
 def network(space, *classes: str) -> InventedNetwork:
@@ -24,28 +25,25 @@ def network(space, *classes: str) -> InventedNetwork:
 
 def stated(time_ms, value) -> tuple[SimpleNamespace, SimpleNamespace]:
     """A forecast and a quality by functions of path and segment, and of the path."""
-    return (
-        SimpleNamespace(
-            forecast_ms=lambda path, segment=0: time_ms(path, segment),
-            table=lambda paths, segment=0: np.array([time_ms(path, segment) for path in paths]),
-        ),
-        SimpleNamespace(
-            quality=value, table=lambda paths: np.array([value(path) for path in paths])
-        ),
+
+    def times(paths, segment=0):
+        return np.array([time_ms(path, segment) for path in paths])
+
+    def values(paths):
+        return np.array([value(path) for path in paths])
+
+    forecast = SimpleNamespace(
+        forecast_ms=lambda path, segment=0: time_ms(path, segment), table=times
     )
+    return forecast, SimpleNamespace(quality=value, table=values)
 
 
 @pytest.fixture
 def models():
     """One that decides nothing, one with two operators, and one more."""
-    return ModelSet(
-        'set',
-        {
-            'small': network(SINGLE, 'bike'),
-            'lens': network(MAGNIFIER, 'car'),
-            'large': network(SINGLE, 'car'),
-        },
-    )
+    small = network(SINGLE, 'bike')
+    large = network(SINGLE, 'car')
+    return ModelSet('set', {'small': small, 'lens': network(MAGNIFIER, 'car'), 'large': large})
 
 
 def test_paths_are_those_of_all_models(models):
@@ -98,16 +96,14 @@ def test_the_decision_of_paths_chooses_among_models(models):
     assert set(profile.paths) == set(map(str, models.path_space))
     forecast = PathForecast(profile, models.path_space)
     paths = list(models.path_space)
-    assert forecast.table(paths) == pytest.approx([forecast.forecast_ms(path) for path in paths])
-    assert forecast.table(paths, 3) == pytest.approx(
-        [forecast.forecast_ms(path, 3) for path in paths]
-    )
+    for segment in (0, 3):
+        expected = [forecast.forecast_ms(path, segment) for path in paths]
+        assert forecast.table(paths, segment) == pytest.approx(expected)
 
     values = {path: 0.1 + 0.1 * number for number, path in enumerate(paths)}
     times = {path: 10.0 * (number + 1) for number, path in enumerate(paths)}
-    policy = FrontierPolicy(
-        models.path_space, *stated(lambda path, segment: times[path] - (segment > 0), values.get)
-    )
+    known = stated(lambda path, segment: times[path] - (segment > 0), values.get)
+    policy = FrontierPolicy(models.path_space, *known)
     policy.prepare()
     expected = ['msmall', 'msmall', 'mlens-znear-n1', 'mlarge']
     assert [str(policy.plan(budget, 1.0).path) for budget in (5.0, 15.0, 45.0, 95.0)] == expected

@@ -3,6 +3,7 @@ import pytest
 import torch
 from exported_files import exported
 from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo
+from plain_images import grey, noise
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.pixels import InputForm
@@ -13,7 +14,7 @@ from deadline_perception.extras.external_models.model_set.onnx_runtime_detector 
 )
 
 pytest.importorskip('openvino')
-IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+IMAGE = noise(*SIZE)
 
 
 @pytest.fixture(scope='module')
@@ -48,12 +49,11 @@ def test_what_openvino_finds_is_what_the_module_finds(folder, form):
 
 def test_an_image_is_letterboxed_and_boxes_come_back_to_its_pixels(yolo):
     detector = OnnxDetector(yolo, CLASSES)
-    tall = np.zeros((128, 64, 3), np.uint8)  # becomes 64 x 32 px in the middle of 64 x 96
+    tall = grey(128, 64)  # becomes 64 x 32 px in the middle of 64 x 96
     pixels = detector.prepare(tall)
     assert pixels.shape == (1, *SIZE, 3)
-    assert (pixels[0, :, :32] == 114).all()
-    assert (pixels[0, :, 32:64] == 0).all()
-    assert (pixels[0, :, 64:] == 114).all()
+    for third, shade in enumerate((114, 0, 114)):
+        assert (pixels[0, :, 32 * third : 32 * third + 32] == shade).all()
     values = np.zeros((1, 7, 1), np.float32)
     values[0, :, 0] = [48.0, 32.0, 8.0, 8.0, 0.9, 0.0, 0.0]  # in the middle of the input
     boxes, _, _ = detector.decode([values], tall.shape[:2])
@@ -67,11 +67,9 @@ def test_an_image_is_letterboxed_and_boxes_come_back_to_its_pixels(yolo):
 
 def test_separate_outputs_and_an_open_size_are_taken(folder):
     torch.manual_seed(0)
-    names = ('boxes', 'scores', 'labels')
-    found = OnnxDetector(
-        export_onnx(BoxesScoresLabels(), folder / 'three.onnx', outputs=names), CLASSES
-    ).detect(IMAGE)
-    assert len(found) == 6
+    outputs = ('boxes', 'scores', 'labels')
+    three = export_onnx(BoxesScoresLabels(), folder / 'three.onnx', outputs=outputs)
+    assert len(OnnxDetector(three, CLASSES).detect(IMAGE)) == 6
     file = small_yolo(folder, name='open', dynamic={'images': {0: 'n', 2: 'h', 3: 'w'}})
     with pytest.raises(ModelError, match=r'open.onnx is \[\?, \?\], of open size: say'):
         OnnxDetector(file, CLASSES)
@@ -120,15 +118,11 @@ class Masked(SmallYolo):
 @pytest.mark.parametrize('engine', ['openvino', 'onnxruntime'])
 @pytest.mark.parametrize('is_open', [False, True])
 def test_a_mask_of_pixels_holds_everywhere(folder, engine, is_open):
-    torch.manual_seed(1)
-    axes = {1: 'height', 2: 'width'}
-    file = export_onnx(
-        Masked(),
-        folder / 'masked.onnx',
-        further={'pixel_mask': torch.ones(1, *SIZE, dtype=torch.int64)},
-        dynamic={'pixel_mask': axes} if is_open else None,
-    )
     pytest.importorskip(engine)
+    torch.manual_seed(1)
+    mask = {'pixel_mask': torch.ones(1, *SIZE, dtype=torch.int64)}
+    axes = {'pixel_mask': {1: 'height', 2: 'width'}} if is_open else None
+    file = export_onnx(Masked(), folder / 'masked.onnx', further=mask, dynamic=axes)
     kind = OnnxDetector if engine == 'openvino' else OnnxRuntimeDetector
     found = kind(file, CLASSES).detect(IMAGE)
     torch.manual_seed(1)
@@ -152,7 +146,7 @@ def test_inputs_that_are_no_image_are_refused(folder):
 
 
 @pytest.mark.parametrize(
-    ('values', 'said'),
+    'values, said',
     [
         ({'size': (0, 5)}, r'input size is \(0, 5\)'),
         ({'resize': 'crop'}, "resize is 'crop'"),
@@ -174,7 +168,7 @@ def test_an_idle_column_of_a_sigmoid_is_no_background(tmp_path, classes):
     boxes[0, 7], logits[0, 7, 0] = (0.5, 0.5, 0.2, 0.3), 3.0
     file = exported(tmp_path / 'net.xml', {'dets': boxes, 'labels': logits})
     network = OnnxDetector(file, [f'class{number}' for number in range(classes)])
-    found = network.detect(np.zeros((64, 96, 3), np.uint8))
+    found = network.detect(grey(64, 96))
     assert (found.labels[found.scores > 0.05]).tolist() == [0]
     assert found.boxes_xyxy_px[0].tolist() == pytest.approx([38.4, 22.4, 57.6, 41.6], abs=0.1)
 
@@ -190,7 +184,7 @@ def test_a_column_that_wins_where_nothing_is_is_a_background(tmp_path, column, f
     if form == 'probability':
         scores = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     file = exported(tmp_path / 'net.xml', {'pred_boxes': boxes, 'logits': scores})
-    found = OnnxDetector(file, ['a', 'b', 'c', 'd']).detect(np.zeros((64, 96, 3), np.uint8))
+    found = OnnxDetector(file, ['a', 'b', 'c', 'd']).detect(grey(64, 96))
     assert found.labels[found.scores > 0.05].tolist() == [1 if column == 0 else 2]
 
 
@@ -199,7 +193,7 @@ def test_three_boxes_a_cell_have_a_score_of_being_an_object(tmp_path):
     rows[..., 5:] = 0.6  # given an object, which there is none of
     rows[0, 9] = (40, 30, 20, 10, 0.9, 0.0, 0.8, 0.0)
     file = exported(tmp_path / 'net.xml', {'output0': rows})
-    found = OnnxDetector(file, ['a', 'b', 'c']).detect(np.zeros((64, 96, 3), np.uint8))
+    found = OnnxDetector(file, ['a', 'b', 'c']).detect(grey(64, 96))
     assert found.labels.tolist() == [1] and found.scores.tolist() == pytest.approx([0.72], abs=0.01)
     with pytest.raises(ModelError, match='of 3 classes'):
         OnnxDetector(file, ['a', 'b', 'c', 'd'])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,9 @@ pytest.importorskip('onnxruntime')
 pytest.importorskip('openvino')  # reads what a file declares
 
 from exported_files import exported  # noqa: E402
+from full_disk import full_disk  # noqa: E402
 from made_up_models import CLASSES, SIZE, SmallYolo, export_onnx, small_yolo  # noqa: E402
+from plain_images import noise  # noqa: E402
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
 from deadline_perception.extras.external_models.exported.pixels import InputForm  # noqa: E402
@@ -31,7 +31,7 @@ from deadline_perception.extras.external_models.model_set.onnx_runtime_detector 
     OnnxRuntimeDetector,
 )
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+IMAGE = noise(*SIZE)
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason='a GPU is there')
 
 
@@ -46,18 +46,27 @@ def yolo(tmp_path_factory):
 def test_gives_what_the_module_gives(tmp_path, form):
     torch.manual_seed(1)
     module = SmallYolo().eval()
-    detector = OnnxRuntimeDetector(
-        export_onnx(module, tmp_path / 'yolo.onnx'), CLASSES, form=form, cache=tmp_path
-    )
-    pixels = (IMAGE if form.channels == 'bgr' else IMAGE[..., ::-1]).astype(np.float32)
-    pixels = (pixels - np.float32(form.mean)) / np.float32(form.deviation)
-    with torch.no_grad():
-        expected = module(torch.from_numpy(pixels).permute(2, 0, 1)[None]).numpy()
+    file = export_onnx(module, tmp_path / 'yolo.onnx')
+    detector = OnnxRuntimeDetector(file, CLASSES, form=form, cache=tmp_path)
     for _ in range(2):
-        (found,) = detector.run_layers(detector.prepare(IMAGE))
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+        computes(detector, module, (in_order(form) - np.float32(form.mean)) / form.deviation)
     assert len(detector.detect(IMAGE)) > 5
     assert detector.engine.identity.endswith(f'{CPU} float32') and detector.engine.notice == ''
+
+
+def in_order(form):
+    """The image with its colours in the order of the form."""
+    return np.ascontiguousarray(IMAGE if form.channels == 'bgr' else IMAGE[..., ::-1])
+
+
+def computes(detector, module, pixels):
+    """The detector gives what the module gives of these pixels."""
+    kind = np.float32 if pixels.dtype != np.uint8 else np.uint8
+    with torch.no_grad():
+        planes = torch.from_numpy(pixels.astype(kind)).permute(2, 0, 1)
+        expected = module(planes[None]).numpy()
+    (found,) = detector.run_layers(detector.prepare(IMAGE))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 class OfBytes(torch.nn.Module):
@@ -76,15 +85,9 @@ def test_bytes_are_given_in_the_order_of_colours_of_the_form(tmp_path, channels)
     torch.manual_seed(1)
     module = OfBytes(SmallYolo().eval())
     file = export_onnx(module, tmp_path / 'bytes.onnx', kind=torch.uint8)
-    detector = OnnxRuntimeDetector(
-        file, CLASSES, form=InputForm(channels=channels, resize='stretch'), cache=tmp_path
-    )
-    pixels = np.ascontiguousarray(IMAGE if channels == 'bgr' else IMAGE[..., ::-1])
-    with torch.no_grad():
-        expected = module(torch.from_numpy(pixels).permute(2, 0, 1)[None]).numpy()
-    np.testing.assert_allclose(
-        detector.run_layers(detector.prepare(IMAGE))[0], expected, rtol=1e-3, atol=1e-3
-    )
+    form = InputForm(channels=channels, resize='stretch')
+    detector = OnnxRuntimeDetector(file, CLASSES, form=form, cache=tmp_path)
+    computes(detector, module, in_order(form))
 
 
 def test_files_that_hold_values_beside_a_network_belong_to_it(tmp_path):
@@ -129,37 +132,37 @@ def test_providers_that_cannot_be_had_are_passed_over_and_named(yolo, tmp_path):
 
 @needs_no_gpu
 def test_where_no_provider_is_left_all_reasons_are_told(yolo):
-    with pytest.raises(
-        OnnxRuntimeError, match='cannot be run by ONNX Runtime: CUDAExecutionProvider: .*alone'
-    ):
+    words = 'cannot be run by ONNX Runtime: CUDAExecutionProvider: .*alone'
+    with pytest.raises(OnnxRuntimeError, match=words):
         OnnxSession(yolo, SessionOptions(providers=(CUDA,)))
 
 
 def test_a_provider_that_fails_while_it_runs_makes_place_for_the_next(yolo):
     """A wrong shape fails on each, the last of which is then told."""
     session = OnnxSession(yolo, SessionOptions(providers=(CPU, CPU)))
-    with pytest.raises(
-        OnnxRuntimeError, match='cannot be run by ONNX Runtime: CPUExecutionProvider: '
-    ):
+    words = 'cannot be run by ONNX Runtime: CPUExecutionProvider: '
+    with pytest.raises(OnnxRuntimeError, match=words):
         session.run({'images': np.zeros((1, 3, 8, 8), np.float32)})
     assert list(session.refused) == [CPU]
 
 
 def test_what_was_compiled_is_used_again_only_as_it_was_written(yolo, tmp_path):
-    def compiled():
-        return [file for file in tmp_path.rglob('*.onnx')]
+    def run():
+        """Runs once more; returns the only compiled file."""
+        found = OnnxSession(yolo, cache=tmp_path).run(feed)[0]
+        assert found == pytest.approx(expected, abs=1e-4)
+        (compiled,) = tmp_path.rglob('*.onnx')
+        return compiled
 
     feed = {'images': np.random.default_rng(1).random((1, 3, *SIZE), np.float32)}
     expected = OnnxSession(yolo, cache=tmp_path).run(feed)[0]
-    assert len(compiled()) == 1
-    written = compiled()[0].stat().st_mtime_ns
-    assert OnnxSession(yolo, cache=tmp_path).run(feed)[0] == pytest.approx(expected, abs=1e-4)
-    assert compiled()[0].stat().st_mtime_ns == written
-    compiled()[0].write_bytes(b'somebody else was here')
-    assert OnnxSession(yolo, cache=tmp_path).run(feed)[0] == pytest.approx(expected, abs=1e-4)
-    assert compiled()[0].stat().st_size > 100
-    (compiled()[0].parent / 'files.json').write_text('[')
-    assert OnnxSession(yolo, cache=tmp_path).run(feed)[0] == pytest.approx(expected, abs=1e-4)
+    (compiled,) = tmp_path.rglob('*.onnx')
+    written = compiled.stat().st_mtime_ns
+    assert run().stat().st_mtime_ns == written
+    compiled.write_bytes(b'somebody else was here')
+    assert run().stat().st_size > 100
+    (compiled.parent / 'files.json').write_text('[')
+    run()
 
 
 def test_other_threads_precision_and_files_have_other_caches(yolo, tmp_path):
@@ -178,12 +181,8 @@ def test_a_cache_that_cannot_be_written_or_that_others_may_write_is_none(yolo, t
 
 
 def test_a_full_disk_keeps_no_file_from_being_run(yolo, tmp_path):
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
-    try:
+    with full_disk(0):
         session = OnnxSession(yolo, cache=tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert session.provider == CPU and session.notice == ''
     assert OnnxSession(yolo, cache=tmp_path).notice == ''
 

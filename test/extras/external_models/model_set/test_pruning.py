@@ -23,19 +23,11 @@ def models(*rows: tuple[str, float, float]) -> list[Candidate]:
 
 def test_models_that_another_beats_in_both_are_left_out():
     # As in Fig. 2 of the contention paper: a frontier, and inferior models below and to the right of it.
-    given_models = models(
-        ('a', 20.0, 60.0),
-        ('b', 10.0, 50.0),
-        ('c', 25.0, 55.0),
-        ('d', 40.0, 70.0),
-        ('e', 40.0, 65.0),
-        ('f', 60.0, 70.0),
-        ('g', 80.0, 75.0),
-    )
+    delays = (20, 10, 25, 40, 40, 60, 80)
+    qualities = (60, 50, 55, 70, 65, 70, 75)
+    given_models = models(*zip('abcdefg', delays, qualities))
     assert names(pareto_prune(given_models)) == ['b', 'a', 'd', 'g']
-
-
-def test_of_equal_models_the_first_stays():
+    # Of equal models the first stays.
     assert names(pareto_prune(models(('first', 10.0, 0.5), ('second', 10.0, 0.5)))) == ['first']
 
 
@@ -54,9 +46,8 @@ def test_one_model_is_kept_per_contention_level():
         '6': (110, 140, 170, 250, 400),
     }
     assert names(contention_prune(given_models, delays, 100.0)) == ['1', '2', '4', '5']
-    assert names(
-        contention_prune(given_models, {name: row[1:3] for name, row in delays.items()}, 100.0)
-    ) == ['4']
+    two = {name: row[1:3] for name, row in delays.items()}
+    assert names(contention_prune(given_models, two, 100.0)) == ['4']
 
 
 def test_a_level_at_which_nothing_is_in_time_keeps_the_fastest():
@@ -93,28 +84,26 @@ def test_every_candidate_is_beaten_by_one_that_is_kept(found):
     )
 
 
-def test_other_input_is_refused():
-    with pytest.raises(ValueError, match='delay of x is 0.0 ms'):
-        Candidate('x', 0.0, 1.0)
-    with pytest.raises(ValueError, match='quality of x is nan'):
-        Candidate('x', 1.0, math.nan)
-    with pytest.raises(ValueError, match='memory of x is -1.0 MB'):
-        Candidate('x', 1.0, 1.0, -1.0)
+@pytest.mark.parametrize(
+    'values, words',
+    [
+        ((0.0, 1.0), 'delay of x is 0.0 ms'),
+        ((1.0, math.nan), 'quality of x is nan'),
+        ((1.0, 1.0, -1.0), 'memory of x is -1.0 MB'),
+    ],
+)
+def test_other_input_is_refused(values, words):
+    with pytest.raises(ValueError, match=words):
+        Candidate('x', *values)
     with pytest.raises(ValueError, match="'a' occurs 2 times"):
         pareto_prune(models(('a', 1.0, 1.0), ('a', 2.0, 2.0)))
-    one = models(('a', 1.0, 1.0))
     with pytest.raises(ValueError, match='memory limit is 0 MB'):
-        memory_prune(one, 0)
+        memory_prune(models(('a', 1.0, 1.0)), 0)
 
 
 def test_kept_paths_are_the_best_at_each_of_so_many_levels():
     # Levels of 1, 2 and 4 times the idle delay, and 40 ms: of 40, 20 and 10 ms at most the best; slow is none's.
-    candidates = [
-        Candidate('slow', 41.0, 0.1),
-        Candidate('best', 40.0, 0.6),
-        Candidate('good', 19.0, 0.5),
-        Candidate('fair', 15.0, 0.3),
-        Candidate('fast', 10.0, 0.2),
-    ]
+    names = ('slow', 'best', 'good', 'fair', 'fast')
+    candidates = models(*zip(names, (41.0, 40.0, 19.0, 15.0, 10.0), (0.1, 0.6, 0.5, 0.3, 0.2)))
     assert paths_to_keep(candidates, 3) == ('fast', 'good', 'best')
     assert paths_to_keep(candidates, 1) == ('best',) and len(paths_to_keep(candidates, 50)) == 4

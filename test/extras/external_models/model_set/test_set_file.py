@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from made_up_detector import TINY
 from made_up_models import CLASSES, small_yolo, ssdlite_weights
@@ -24,35 +26,23 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def content(folder):
-    return SetFile(
-        (
-            ModelSpec(
-                'yolo', 'onnx', folder / 'small_yolo.onnx', ('car', None, 'bike'), memory_mb=12.5
-            ),
-            ModelSpec('multi', 'multi-path', folder / 'tiny.safetensors'),
-            ModelSpec(
-                'ssd',
-                'torchvision',
-                folder / 'ssdlite.pth',
-                CLASSES,
-                architecture='ssdlite320_mobilenet_v3_large',
-            ),
-        ),
-        ('car', 'bike', 'person'),
+    files = [folder / name for name in ('small_yolo.onnx', 'tiny.safetensors', 'ssdlite.pth')]
+    name = 'ssdlite320_mobilenet_v3_large'
+    models = (
+        ModelSpec('yolo', 'onnx', files[0], ('car', None, 'bike'), memory_mb=12.5),
+        ModelSpec('multi', 'multi-path', files[1]),
+        ModelSpec('ssd', 'torchvision', files[2], CLASSES, architecture=name),
     )
+    return SetFile(models, ('car', 'bike', 'person'))
 
 
 def test_a_set_is_read_back_and_its_networks_loaded(folder, content):
-    file = folder / 'sets' / 'set.yaml'
+    file = folder / 'sets/set.yaml'
     content.save(file)
     assert '../small_yolo.onnx' in file.read_text() and str(folder) not in file.read_text()
     back = SetFile.load(file)
-    assert [model.file.resolve() for model in back.models] == [
-        model.file for model in content.models
-    ]
-    assert [(model.name, model.kind, model.classes, model.memory_mb) for model in back.models] == [
-        (model.name, model.kind, model.classes, model.memory_mb) for model in content.models
-    ]
+    read = [replace(model, file=model.file.resolve()) for model in back.models]
+    assert tuple(read) == content.models
     models = load_set(file)
     assert models.class_names == ('car', 'bike', 'person')
     assert list(models.models) == ['yolo', 'multi', 'ssd']
@@ -75,7 +65,7 @@ def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(conte
 
 
 @pytest.mark.parametrize(
-    ('text', 'said'),
+    'text, said',
     [
         ('', 'set is None, expected object'),
         ('[', 'cannot be used: it is no YAML'),

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from made_up_models import CLASSES, ssdlite_weights
+from plain_images import noise
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.torchvision_detector import (
@@ -11,7 +12,7 @@ from deadline_perception.extras.external_models.model_set.torchvision_detector i
 )
 
 NAME = 'ssdlite320_mobilenet_v3_large'
-IMAGE = np.random.default_rng(0).integers(0, 256, (60, 100, 3), dtype=np.uint8)
+IMAGE = noise(60, 100)
 
 
 @pytest.fixture(scope='module')
@@ -32,14 +33,12 @@ def test_finds_what_torchvisions_model_finds(weights):
     found = detector.detect(IMAGE)
     model = get_model(NAME, weights=None, weights_backbone=None, num_classes=4).eval()
     model.load_state_dict(torch.load(weights, weights_only=True))
+    pixels = torch.from_numpy(IMAGE[..., ::-1].copy()).permute(2, 0, 1).float() / 255.0
     with torch.no_grad():
-        expected = model(
-            [torch.from_numpy(IMAGE[..., ::-1].copy()).permute(2, 0, 1).float() / 255.0]
-        )[0]
+        (expected,) = model([pixels])
     assert len(found) == len(expected['scores']) > 0 and detector.input_size == (320, 320)
-    assert found.scores == pytest.approx(
-        expected['scores'].sort(descending=True).values.numpy(), abs=1e-5
-    )
+    scores = expected['scores'].sort(descending=True).values
+    assert found.scores == pytest.approx(scores.numpy(), abs=1e-5)
     # A background comes before the classes.
     wanted = np.bincount(expected['labels'], minlength=4)[1:].tolist()
     assert np.bincount(found.labels, minlength=3).tolist() == wanted
@@ -47,36 +46,45 @@ def test_finds_what_torchvisions_model_finds(weights):
 
 def test_a_checkpoint_of_a_training_script_and_names_with_the_background_are_taken(folder, weights):
     state = torch.load(weights, weights_only=True)
-    torch.save(
-        {
-            'model': {f'module.{name}': value for name, value in state.items()},
-            'epoch': torch.tensor(3),
-        },
-        folder / 'checkpoint.pth',
-    )
+    model = {f'module.{name}': value for name, value in state.items()}
+    torch.save({'model': model, 'epoch': torch.tensor(3)}, folder / 'checkpoint.pth')
     plain = TorchvisionDetector(NAME, weights, CLASSES)
     other = TorchvisionDetector(NAME, folder / 'checkpoint.pth', ('__background__', *CLASSES))
     assert other.class_names == plain.class_names == CLASSES
     assert other.network_hash == plain.network_hash
     assert fits(NAME, weights, 4)
-    assert not fits(NAME, weights, 5)
-    assert not fits('no_such_model', weights, 4)
+    assert not fits(NAME, weights, 5) and not fits('no_such_model', weights, 4)
 
 
-def test_weights_that_cannot_be_used_are_refused_with_the_reason(folder, weights):
-    with pytest.raises(ModelError, match="no detection model 'yolo'"):
-        TorchvisionDetector('yolo', weights, CLASSES)
-    with pytest.raises(ModelError, match='another number of classes: name the classes'):
-        TorchvisionDetector(NAME, weights, ('a', 'b', 'c', 'd', 'e'))
-    with pytest.raises(ModelError, match='do not fit ssd300_vgg16 .* They seem to be of another'):
-        TorchvisionDetector('ssd300_vgg16', weights, CLASSES)
-    with pytest.raises(ModelError, match='none.pth do not exist'):
-        TorchvisionDetector(NAME, folder / 'none.pth', CLASSES)
-    with pytest.raises(ModelError, match='which it is made for; leave it out'):
-        TorchvisionDetector(NAME, weights, CLASSES, input_size=(64, 64))
+@pytest.mark.parametrize(
+    'name, file, classes, options, words',
+    [
+        ('yolo', 'ssdlite.pth', CLASSES, {}, "no detection model 'yolo'"),
+        (NAME, 'ssdlite.pth', 'abcde', {}, 'number of classes: name the classes'),
+        (
+            'ssd300_vgg16',
+            'ssdlite.pth',
+            CLASSES,
+            {},
+            'do not fit ssd300_vgg16 .* They seem to be of another',
+        ),
+        (NAME, 'none.pth', CLASSES, {}, 'none.pth do not exist'),
+        (
+            NAME,
+            'ssdlite.pth',
+            CLASSES,
+            {'input_size': (64, 64)},
+            'which it is made for; leave it out',
+        ),
+        (NAME, 'text.pth', CLASSES, {}, 'text.pth cannot be read'),
+    ],
+)
+def test_weights_that_cannot_be_used_are_refused_with_the_reason(
+    folder, weights, name, file, classes, options, words
+):
     (folder / 'text.pth').write_text('no weights')
-    with pytest.raises(ModelError, match='text.pth cannot be read'):
-        TorchvisionDetector(NAME, folder / 'text.pth', CLASSES)
+    with pytest.raises(ModelError, match=words):
+        TorchvisionDetector(name, folder / file, classes, **options)
 
 
 def test_weights_that_are_not_finite_are_refused_and_give_no_empty_road(folder, weights):
@@ -84,9 +92,8 @@ def test_weights_that_are_not_finite_are_refused_and_give_no_empty_road(folder, 
     name = next(name for name, value in state.items() if value.is_floating_point())
     state[name].view(-1)[0] = torch.nan
     torch.save(state, folder / 'diverged.pth')
-    with pytest.raises(
-        ModelError, match=f'diverged.pth hold NaN or infinity in {name}, expected finite weights'
-    ):
+    words = f'diverged.pth hold NaN or infinity in {name}, expected finite weights'
+    with pytest.raises(ModelError, match=words):
         TorchvisionDetector(NAME, folder / 'diverged.pth', CLASSES)
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from plain_images import grey
 
 from deadline_perception.engines.eager import Eager
 from deadline_perception.extras.external_models.exported.model_error import ModelError
@@ -10,15 +11,8 @@ class Given(WholeDetector):
     """Finds what it is given."""
 
     def __init__(self, file, outputs, found):
-        super().__init__(
-            'given',
-            outputs,
-            input_size=(4, 4),
-            shape='given',
-            file=file,
-            device='cpu',
-            engine=Eager(),
-        )
+        facts = {'shape': 'given', 'file': file, 'device': 'cpu', 'engine': Eager()}
+        super().__init__('given', outputs, input_size=(4, 4), **facts)
         self._found = found
 
     def prepare(self, image_bgr):
@@ -37,22 +31,25 @@ def file(tmp_path):
     return tmp_path / 'weights'
 
 
-IMAGE = np.zeros((10, 20, 3), np.uint8)
+IMAGE = grey(10, 20)
 BOXES = np.array([[1.0, 1.0, 5.0, 5.0], [-3.0, 2.0, 30.0, 9.0], [0.0, 0.0, 1.0, 1.0]])
 
 
 def test_labels_become_those_of_named_classes_sorted_by_score(file):
-    detector = Given(
-        file, [None, 'car', 'truck', 'car'], (BOXES, np.array([0.2, 0.9, 0.5]), np.array([1, 3, 0]))
-    )
+    given = BOXES, np.array([0.2, 0.9, 0.5]), np.array([1, 3, 0])
+    detector = Given(file, [None, 'car', 'truck', 'car'], given)
     found = detector.detect(IMAGE)
     assert detector.class_names == ('car', 'truck')
     assert found.labels.tolist() == [0, 0] and found.scores.tolist() == pytest.approx([0.9, 0.2])
-    assert found.boxes_xyxy_px[0].tolist() == [0.0, 2.0, 20.0, 9.0]  # clipped to the image
+    # Clipped to the image; those without an area in it are no objects.
+    assert found.boxes_xyxy_px[0].tolist() == [0.0, 2.0, 20.0, 9.0]
+    boxes = np.array([[5.0, 1.0, 1.0, 5.0], [25.0, 1.0, 29.0, 5.0], [1.0, 1.0, 5.0, 5.0]])
+    found = Given(file, ['car'], (boxes, np.array([0.9, 0.8, 0.7]), np.zeros(3))).detect(IMAGE)
+    assert found.boxes_xyxy_px.tolist() == [[1, 1, 5, 5]]
 
 
 @pytest.mark.parametrize(
-    ('scores', 'labels', 'said'),
+    'scores, labels, said',
     [
         ([0.5, 0.5, 0.5], [0, 1, 2], 'labels from 0 to 2, expected 0 to 1'),
         ([0.5, 3.5, 0.5], [0, 1, 1], 'before its sigmoid'),
@@ -79,9 +76,3 @@ def test_a_frame_is_an_image_and_has_a_result_once_it_has_finished(file):
         detector.start(IMAGE[..., 0], detector.path_space.largest)
     with pytest.raises(ValueError, match='expected it to have finished'):
         detector.start(IMAGE, detector.path_space.largest).result()
-
-
-def test_boxes_with_no_area_in_the_image_are_no_objects(file):
-    boxes = np.array([[5.0, 1.0, 1.0, 5.0], [25.0, 1.0, 29.0, 5.0], [1.0, 1.0, 5.0, 5.0]])
-    found = Given(file, ['car'], (boxes, np.array([0.9, 0.8, 0.7]), np.zeros(3))).detect(IMAGE)
-    assert found.boxes_xyxy_px.tolist() == [[1, 1, 5, 5]]

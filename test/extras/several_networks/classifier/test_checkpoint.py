@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from plain_images import noise
 from safetensors.torch import save_file
 
 from deadline_perception.extras.several_networks.classifier.checkpoint import (
@@ -34,7 +35,7 @@ def test_a_file_gives_the_network_back(saved):
     expected = (SMALL, network.class_names, network.weights_hash)
     assert (loaded.config, loaded.class_names, loaded.weights_hash) == expected
     assert loaded.channel_orders == network.channel_orders and not loaded.training
-    crop = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    crop = noise(32, 32)
     for path in loaded.path_space:
         np.testing.assert_allclose(
             loaded.detect(crop, path).scores, network.detect(crop, path).scores, atol=2e-3
@@ -43,25 +44,19 @@ def test_a_file_gives_the_network_back(saved):
 
 
 def test_weights_of_another_kind_of_network_are_refused_both_ways(saved, tmp_path):
-    _, file = saved
-    with pytest.raises(
-        CheckpointError, match=f"small.safetensors holds a '{KIND}', expected a detector"
-    ):
-        load_detector(file)
+    words = f"small.safetensors holds a '{KIND}', expected a detector"
+    with pytest.raises(CheckpointError, match=words):
+        load_detector(saved[1])
     detector = tmp_path / 'detector.safetensors'
-    save_file(
-        {'a': torch.zeros(1)},
-        detector,
-        metadata={'config': 'compact', 'class_names': '["vehicle"]'},
-    )
-    with pytest.raises(
-        CheckpointError, match=f"detector.safetensors holds 'a detector', expected a {KIND}"
-    ):
+    facts = {'config': 'compact', 'class_names': '["vehicle"]'}
+    save_file({'a': torch.zeros(1)}, detector, metadata=facts)
+    words = f"detector.safetensors holds 'a detector', expected a {KIND}"
+    with pytest.raises(CheckpointError, match=words):
         load_classifier(detector)
 
 
 @pytest.mark.parametrize(
-    ('changes', 'match'),
+    'changes, match',
     [
         *(
             ({'config': text}, 'has no configuration of a nested_classifier: configuration')
@@ -93,10 +88,7 @@ def test_a_file_that_says_something_else_is_refused(saved, tmp_path, changes, ma
         'channel_orders': json.dumps(network.channel_orders),
     }
     file = tmp_path / 'other.safetensors'
-    save_file(
-        {name: tensor.contiguous().half() for name, tensor in network.state_dict().items()},
-        file,
-        metadata=facts | changes,
-    )
+    tensors = {name: tensor.half().contiguous() for name, tensor in network.state_dict().items()}
+    save_file(tensors, file, metadata=facts | changes)
     with pytest.raises(CheckpointError, match=match):
         load_classifier(file)

@@ -17,11 +17,8 @@ from deadline_perception.extras.several_networks.classifier.classes import (
 def test_every_class_of_the_detector_is_refined_or_known_and_nothing_is_named_twice():
     assert [possible_classes(name) for name in ROAD_USERS] == [(name,) for name in ROAD_USERS]
     assert set(DETECTED) == {*ROAD_USERS, *REFINED}
-    assert (
-        len(set(CLASS_NAMES))
-        == len(CLASS_NAMES)
-        == 1 + len(ROAD_USERS) + sum(map(len, REFINED.values()))
-    )
+    count = 1 + len(ROAD_USERS) + sum(map(len, REFINED.values()))
+    assert len(set(CLASS_NAMES)) == len(CLASS_NAMES) == count
     assert CLASS_NAMES[0] == BACKGROUND
 
 

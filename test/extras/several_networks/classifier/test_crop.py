@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from plain_images import grey
 
 from deadline_perception.extras.several_networks.classifier.crop import crop_box, size_px
 
@@ -21,7 +22,7 @@ def test_beyond_the_image_its_outermost_pixels_go_on():
 
 @pytest.mark.parametrize('side', [1.0, 127.0, 300.0, 2000.0])
 def test_no_box_gives_more_pixels_than_the_largest_window(side):
-    image = np.zeros((1200, 1600, 3), np.uint8)
+    image = grey(1200, 1600)
     crop = crop_box(image, (10.0, 10.0, 10.0 + side, 10.0 + side))
     assert crop.shape[0] == crop.shape[1] and 1 <= crop.shape[0] <= 255
 

@@ -17,17 +17,12 @@ from deadline_perception.extras.several_networks.scheduling.feasibility import a
 
 def made_up_tasks(rng, tasks, options, periods=(4, 6, 9, 14, 20, 40)):
     """Whole-number options, so that conditions are met exactly now and then."""
-    found = []
-    for _ in range(tasks):
-        chosen = rng.choice(periods, options)
-        times = [int(rng.integers(1, max(2, period // 2))) for period in chosen]
-        found.append(
-            [
-                Option(0, float(period), float(time), float(rng.integers(0, 100)) / 100.0)
-                for period, time in zip(chosen, times)
-            ]
-        )
-    return found
+
+    def option(period):
+        time = float(rng.integers(1, max(2, period // 2)))
+        return Option(0, float(period), time, float(rng.integers(0, 100)) / 100.0)
+
+    return [[option(period) for period in rng.choice(periods, options)] for _ in range(tasks)]
 
 
 def schedulable(options) -> bool:
@@ -39,14 +34,8 @@ def schedulable(options) -> bool:
 
 def brute_force(tasks):
     """Highest sum of qualities of any schedulable selection; None without one."""
-    return max(
-        (
-            sum(option.quality for option in options)
-            for options in itertools.product(*tasks)
-            if schedulable(options)
-        ),
-        default=None,
-    )
+    selections = filter(schedulable, itertools.product(*tasks))
+    return max((sum(one.quality for one in options) for options in selections), default=None)
 
 
 def test_exact_equals_brute_force_and_no_other_method_exceeds_it():
@@ -74,9 +63,8 @@ def test_exact_equals_brute_force_and_no_other_method_exceeds_it():
 def grid(rng, longest_ms=30.0):
     """60 options of a nested network: quality rises with level and falls with the period."""
     whole_ms = rng.uniform(4.0, longest_ms)
-    periods_ms = np.sort(
-        rng.choice([33.3, 50.0, 66.7, 100.0, 150.0, 200.0, 333.3, 500.0], 6, replace=False)
-    )
+    possible_ms = [33.3, 50.0, 66.7, 100.0, 150.0, 200.0, 333.3, 500.0]
+    periods_ms = np.sort(rng.choice(possible_ms, 6, replace=False))
     return [
         Option(
             level,
@@ -116,19 +104,20 @@ def test_frontier_is_convex_and_rises():
     assert frontier(costs, gains, 3) == [3, 5]
 
 
-def test_what_does_not_fit_is_named_with_what_would():
-    with pytest.raises(Infeasible) as caught:
-        allocate(
-            [[Option(0, 10.0, 6.0, 1.0)], [Option(0, 20.0, 10.0, 1.0)]], names=['lights', 'people']
-        )
-    assert '1.100 of the processor (lights 0.600, people 0.500)' in str(caught.value)
-    # 10 ms and 6 ms within 10 ms
-    assert 'execution times of 62.5 % of these would fit' in str(caught.value)
-    assert 'so would all tasks but lights or but people' in str(caught.value)
-    with pytest.raises(Infeasible, match='a segment of people that has just begun makes.*within'):
-        allocate(
-            [[Option(0, 10.0, 2.0, 1.0)], [Option(0, 100.0, 12.0, 1.0)]], names=['lights', 'people']
-        )
+@pytest.mark.parametrize(
+    'lights, people, words',
+    [
+        ((10.0, 6.0), (20.0, 10.0), r'1.100 of the processor \(lights 0.600, people 0.500\)'),
+        # 10 ms and 6 ms within 10 ms
+        ((10.0, 6.0), (20.0, 10.0), 'execution times of 62.5 % of these would fit'),
+        ((10.0, 6.0), (20.0, 10.0), 'so would all tasks but lights or but people'),
+        ((10.0, 2.0), (100.0, 12.0), 'a segment of people that has just begun makes.*within'),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_would(lights, people, words):
+    tasks = [[Option(0, *values, 1.0)] for values in (lights, people)]
+    with pytest.raises(Infeasible, match=words):
+        allocate(tasks, names=['lights', 'people'])
 
 
 @pytest.mark.parametrize('method', Method)
@@ -147,7 +136,7 @@ def test_an_option_longer_than_its_period_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ('values', 'words'),
+    'values, words',
     [
         ((-1, 1.0, 1.0, 0.0), 'level is -1'),
         ((0, 0.0, 1.0, 0.0), 'period is 0.0 ms'),
@@ -164,8 +153,6 @@ def test_without_time_the_best_known_selection_and_its_gap_are_given():
     rng = np.random.default_rng(3)
     tasks = [grid(rng) for _ in range(8)]
     hurried = allocate(tasks, Method.EXACT, time_limit_s=1e-9)
+    known = allocate(tasks, Method.GREEDY_NEXT).quality
     assert hurried.schedulable and hurried.gap >= 0.0
-    assert (
-        hurried.quality == pytest.approx(allocate(tasks, Method.GREEDY_NEXT).quality)
-        or hurried.gap == 0.0
-    )
+    assert hurried.quality == pytest.approx(known) or hurried.gap == 0.0

@@ -70,6 +70,15 @@ def step(released, turn, periods):
     return tuple(ages), tuple(due), tuple(left), turn
 
 
+def random_periods(seed, sets, most):
+    """Three periods and execution times of at most half of them, with what drew them."""
+    rng = np.random.default_rng(seed)
+    for _ in range(sets):
+        periods = rng.integers(2, most, 3).tolist()
+        times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
+        yield rng, times, periods
+
+
 def smallest_sets():
     for periods in itertools.combinations_with_replacement(range(1, 7), 2):
         for times in itertools.product(*(range(1, period + 1) for period in periods)):
@@ -77,10 +86,7 @@ def smallest_sets():
 
 
 def sets_of_three():
-    rng = np.random.default_rng(1)
-    for _ in range(60):
-        periods = sorted(rng.integers(2, 6, 3).tolist())
-        times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
+    for _, times, periods in random_periods(1, 60, 6):
         yield times, periods, times, periods
 
 
@@ -96,10 +102,7 @@ def preempted_pairs():
 
 
 def preempted_sets_of_three():
-    rng = np.random.default_rng(2)
-    for _ in range(80):
-        periods = rng.integers(2, 7, 3).tolist()
-        times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
+    for rng, times, periods in random_periods(2, 80, 7):
         segments = [int(rng.integers(1, time + 1)) for time in times]
         deadlines = [int(rng.integers(time, period + 1)) for time, period in zip(times, periods)]
         yield times, periods, segments, deadlines
@@ -110,31 +113,22 @@ def preempted_sets_of_three():
 )
 def test_agrees_with_every_release_pattern(sets):
     verdicts = []
-    for times, periods, segments, deadlines in sets():
-        verdicts.append(analyse(times, periods, segments, deadlines).schedulable)
-        assert verdicts[-1] == (not can_miss(times, periods, segments, deadlines)), (
-            times,
-            periods,
-            segments,
-            deadlines,
-        )
+    for given in sets():
+        verdicts.append(analyse(*given).schedulable)
+        assert verdicts[-1] == (not can_miss(*given)), given
     assert 8 < sum(verdicts) < len(verdicts) - 8
 
 
-def test_segments_make_schedulable_what_whole_jobs_are_not():
-    assert not analyse((2, 8), (5, 20)).schedulable and can_miss((2, 8), (5, 20))
-    assert analyse((2, 8), (5, 20), (2, 4)).schedulable
-    assert not can_miss((2, 8), (5, 20), (2, 4))
-    assert not analyse((2, 8), (5, 20), (2, 5)).schedulable
-    assert can_miss((2, 8), (5, 20), (2, 5))
+@pytest.mark.parametrize('segments, fits', [((2, 8), False), ((2, 4), True), ((2, 5), False)])
+def test_segments_make_schedulable_what_whole_jobs_are_not(segments, fits):
+    assert analyse((2, 8), (5, 20), segments).schedulable is fits
+    assert can_miss((2, 8), (5, 20), segments) is not fits
 
 
 def test_more_may_be_due_beyond_the_longest_deadline_than_fits():
     # At a utilisation of 0.99, by brute force the first length that does not fit lies beyond all deadlines.
-    rng, beyond = np.random.default_rng(7), 0
-    for _ in range(2000):
-        periods = rng.integers(2, 12, 3).tolist()
-        times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
+    beyond = 0
+    for rng, times, periods in random_periods(7, 2000, 12):
         deadlines = [int(rng.integers(time, period + 1)) for time, period in zip(times, periods)]
         utilisation = sum(Fraction(time, period) for time, period in zip(times, periods))
         if utilisation > 1:
@@ -154,12 +148,6 @@ def test_more_may_be_due_beyond_the_longest_deadline_than_fits():
     assert beyond > 20
 
 
-def made_up(rng, largest=30):
-    count = int(rng.integers(2, 6))
-    periods = rng.integers(2, largest, count).tolist()
-    return [max(1, int(period * rng.uniform(0.05, 1.6 / count))) for period in periods], periods
-
-
 def test_hand_computed_slack():
     # A job of 4 that has just begun, then one of 2 every 5: 4 + 2 within 6, and 4 + 4 within 11.
     analysis = analyse((2, 4), (5, 20))
@@ -167,30 +155,33 @@ def test_hand_computed_slack():
     assert (tight.length, tight.demand, tight.slack, tight.holds) == (6, 6, 0, True)
     assert analysis.utilisation == Fraction(2 / 5 + 4 / 20) and analysis.schedulable
     worse = analyse((2, 5), (5, 20))
-    assert [
-        (condition.blocker, condition.length, condition.slack) for condition in worse.failing
-    ] == [(1, 6, -1)]
+    (failing,) = worse.failing
+    assert (failing.blocker, failing.length, failing.slack) == (1, 6, -1)
 
 
 def is_schedulable(times_ms, periods_ms) -> bool:
     return analyse(whole_ns(times_ms, 'execution time'), whole_ns(periods_ms, 'period')).schedulable
 
 
-def test_equality_is_exact_in_milliseconds():
-    assert is_schedulable([0.1, 0.2, 0.3], [0.6, 0.6, 0.6])  # 0.1 + 0.2 + 0.3 > 0.6 in floats
-    assert not is_schedulable([0.1, 0.2, 0.300001], [0.6, 0.6, 0.6])
-    assert is_schedulable([33.3, 66.7], [100.0, 100.0])
-    assert is_schedulable([100.0 / 3] * 3, [100.0] * 3)  # rounded down to whole nanoseconds
-    assert is_schedulable([2.0, 3.000001], [5.0, 40.0])
-    assert not is_schedulable([2.0, 3.000002], [5.0, 40.0])
-
-
-def test_one_task_may_take_all_its_period_and_no_more():
-    assert is_schedulable([10.0], [10.0]) and not is_schedulable([10.000001], [10.0])
+@pytest.mark.parametrize(
+    'times_ms, periods_ms, fits',
+    [
+        ([0.1, 0.2, 0.3], [0.6, 0.6, 0.6], True),  # 0.1 + 0.2 + 0.3 > 0.6 in floats
+        ([0.1, 0.2, 0.300001], [0.6, 0.6, 0.6], False),
+        ([33.3, 66.7], [100.0, 100.0], True),
+        ([100.0 / 3] * 3, [100.0] * 3, True),  # rounded down to whole nanoseconds
+        ([2.0, 3.000001], [5.0, 40.0], True),
+        ([2.0, 3.000002], [5.0, 40.0], False),
+        ([10.0], [10.0], True),
+        ([10.000001], [10.0], False),
+    ],
+)
+def test_equality_is_exact_in_milliseconds(times_ms, periods_ms, fits):
+    assert is_schedulable(times_ms, periods_ms) is fits
 
 
 @pytest.mark.parametrize(
-    ('times_ms', 'periods_ms', 'words'),
+    'times_ms, periods_ms, words',
     [
         ([0.0], [1.0], 'execution time is 0.0 ms'),
         ([-1.0], [1.0], 'execution time is -1.0 ms'),
@@ -210,12 +201,14 @@ def test_table_of_many_selections_says_the_same_as_the_analysis_of_each():
     rng = np.random.default_rng(5)
     verdicts = []
     for _ in range(300):
-        times, periods = made_up(rng, 40)
+        count = int(rng.integers(2, 6))
+        periods = rng.integers(2, 40, count).tolist()
+        times = [max(1, int(period * rng.uniform(0.05, 1.6 / count))) for period in periods]
         segments = [int(rng.integers(1, time + 1)) for time in times]
         deadlines = [
-            int(rng.integers(time, max(time, period) + 1)) for time, period in zip(times, periods)
+            min(int(rng.integers(time, max(time, period) + 1)), period)
+            for time, period in zip(times, periods)
         ]
-        deadlines = [min(due, period) for due, period in zip(deadlines, periods)]
         others = rng.integers(2, 60, 3).tolist()
         table = DemandTable([*periods, *others], [*deadlines, *others])
         places = table.places[: len(times)]

@@ -79,16 +79,9 @@ def test_a_shorter_period_or_better_level_finds_no_less(precision, one_ms, other
 
 def test_file_round_trip_and_what_is_wrong_with_others(tmp_path):
     file = tmp_path / 'accuracy.json'
-    file.write_text(
-        json.dumps(
-            {
-                'levels': ['1/8', '1'],
-                'sizes_px': [8, 32],
-                'accuracy': [[0.4, 0.7], [0.6, 0.95]],
-                'images': 1234,
-            }
-        )
-    )
+    accuracy = [[0.4, 0.7], [0.6, 0.95]]
+    facts = {'levels': ['1/8', '1'], 'sizes_px': [8, 32], 'accuracy': accuracy, 'images': 1234}
+    file.write_text(json.dumps(facts))
     assert AccuracyTable.load(file) == TABLE
     for content, words in (
         ({}, "'levels' is missing"),
@@ -124,11 +117,9 @@ def test_refuses_what_has_no_quality(call):
 
 def test_a_quality_is_calculated_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        quality, 'majority_probability', lambda *trials: asked.append(trials) or 0.5
-    )
-    table = AccuracyTable(('l1', 'l2'), (8.0, 32.0), ((0.4, 0.6), (0.5, 0.9)))
-    total = TotalAccuracy(table)
+    chance = lambda *trials: asked.append(trials) or 0.5  # noqa: E731
+    monkeypatch.setattr(quality, 'majority_probability', chance)
+    total = TotalAccuracy(TABLE)
     for speed_mps in (0.0, 0.3, 0.5):  # no slower than the slowest
         assert [total.quality(level, 100.0, speed_mps) for level in (0, 1)] == [0.5, 0.5]
     assert len(asked) == 2

@@ -12,14 +12,21 @@ from deadline_perception.extras.several_networks.scheduling.spare_time import (
     latest_finish_ms,
 )
 
+FAR = Coming(50.0, 50.0, 50.0, 5.0)
 
-def test_hand_computed():
-    # Alone until its deadline; beside a job of 3 due before it, or after it; and one of 4 released at 6, due at 16.
-    assert latest_finish_ms(20.0, [], [Coming(50.0, 50.0, 50.0, 5.0)]) == 20.0
-    assert latest_finish_ms(20.0, [Waiting(10.0, 3.0)], [Coming(50.0, 50.0, 50.0, 5.0)]) == 17.0
-    assert latest_finish_ms(20.0, [Waiting(22.0, 3.0)], [Coming(50.0, 50.0, 50.0, 5.0)]) == 19.0
-    assert latest_finish_ms(20.0, [Waiting(22.0, 3.0)], [Coming(6.0, 10.0, 10.0, 4.0)]) == 15.0
-    assert latest_finish_ms(20.0, [], [Coming(6.0, 20.0, 15.0, 4.0)]) == 17.0
+
+@pytest.mark.parametrize(
+    'waiting, coming, latest_ms',
+    [
+        ([], FAR, 20.0),  # alone until its deadline
+        ([Waiting(10.0, 3.0)], FAR, 17.0),  # beside a job of 3 due before it
+        ([Waiting(22.0, 3.0)], FAR, 19.0),  # or after it
+        ([Waiting(22.0, 3.0)], Coming(6.0, 10.0, 10.0, 4.0), 15.0),  # one of 4 released at 6
+        ([], Coming(6.0, 20.0, 15.0, 4.0), 17.0),
+    ],
+)
+def test_hand_computed(waiting, coming, latest_ms):
+    assert latest_finish_ms(20.0, waiting, [coming]) == latest_ms
 
 
 def test_a_processor_used_to_the_last_share_has_no_known_end():
