@@ -248,7 +248,7 @@ class InferenceRun:
         self, until_ms: Callable[[], float], abandoned: Callable[[ExecutionPath, int], str]
     ) -> None:
         """Goes on with a frame whose image is answered, for what its result is worth to the next ones: on the best path
-        that is expected, not bound, to end in time.
+        whose bound fits until then. (On one that was only expected to end, the next image often began late.)
 
         Args:
             until_ms: says until when the network is not needed for anything better.

@@ -10,10 +10,11 @@ import re
 import resource
 from pathlib import Path
 
-# What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
-# for what lies between.
+# Some of what a frame allocates; its first run on a path touches the rest.
 _FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 2**25, 2**20, 4096
 _MADV_DONTNEED = 4  # of sys/mman.h
+_MCL_ON_FAULT = 7  # of it: MCL_CURRENT, MCL_FUTURE and MCL_ONFAULT, as torch maps gigabytes that it never touches
+_CAP_IPC_LOCK = 14  # of linux/capability.h
 _MBIND = {
     'x86_64': 237,
     'aarch64': 235,
@@ -103,8 +104,7 @@ def lock_pages() -> str:
     """
     if not may_lock_pages():
         return 'locked memory is not permitted without a limit (limit memlock)'
-    # MCL_CURRENT, MCL_FUTURE and MCL_ONFAULT: torch maps gigabytes that it never touches.
-    if ctypes.CDLL(None, use_errno=True).mlockall(7):
+    if ctypes.CDLL(None, use_errno=True).mlockall(_MCL_ON_FAULT):
         return f'locked memory is refused ({os.strerror(ctypes.get_errno())})'
     return ''
 
@@ -121,5 +121,4 @@ def may_lock_pages() -> bool:
     capabilities = re.search(
         r'^CapEff:\s*([0-9a-f]+)$', Path('/proc/self/status').read_text(), re.MULTILINE
     )
-    # The bit is CAP_IPC_LOCK of linux/capability.h.
-    return capabilities is not None and bool(int(capabilities[1], 16) >> 14 & 1)
+    return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_IPC_LOCK & 1)

@@ -13,9 +13,9 @@ docs/promises.md says what the bound promises. Needs no torch.
 
 Before every deadline time is reserved for what the node itself has to do around the network, in two parts.
 `publishing`, a high quantile of the time from the network's end to published detections, is all that a watchdog or an
-abort has to leave over, and half as much again where the watchdog gives a result while the network runs. `deciding`, the
-median time of a frame's decisions, shrinks as they are made, because what they took is then in the time
-that has passed.
+abort has to leave over, and half as much again where the watchdog gives a result while the network runs; a frame to
+which nothing is promised leaves the median of that time alone. `deciding`, the median time of a frame's decisions,
+shrinks as they are made, because what they took is then in the time that has passed.
 
 One miss probability covers all of it. A quantile of the node's own time on top of a bound of the network's would pay
 for two misfortunes that hardly ever meet. So the bound is calibrated on the network's time plus what the rest took

@@ -17,13 +17,13 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import ms_from_ns
 from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
+from deadline_perception.extras.several_networks.network_schedule import analysis_of
 from deadline_perception.extras.several_networks.scheduling.allocation import (
     Allocation,
     Method,
     allocate,
 )
 from deadline_perception.extras.several_networks.scheduling.choices import Infeasible
-from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
 from deadline_perception.extras.several_networks.task_file import read_tasks
 from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.support.file_arguments import THREADS, check_numbers
@@ -81,14 +81,7 @@ def _print(device: str, tasks: Sequence[NestedTask], allocation: Allocation) -> 
         rows,
         left=('task', 'path'),
     )
-    options = allocation.options
-    analysis = analyse(
-        whole_ns([option.execution_time_ms for option in options], 'execution time'),
-        whole_ns([option.period_ms for option in options], 'period'),
-        whole_ns([option.segment_ms for option in options], 'segment'),
-        whole_ns([option.deadline_ms for option in options], 'deadline'),
-    )
-    for condition in analysis.tightest:
+    for condition in analysis_of(allocation).tightest:
         print(
             f'slack when {tasks[condition.blocker].name} has just begun: {ms_from_ns(condition.slack):.2f} ms within '
             f'{ms_from_ns(condition.length):.2f} ms'

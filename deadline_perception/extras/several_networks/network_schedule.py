@@ -16,7 +16,11 @@ from deadline_perception.extras.several_networks.scheduling.allocation import (
     allocate,
 )
 from deadline_perception.extras.several_networks.scheduling.choices import Infeasible, Option
-from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
+from deadline_perception.extras.several_networks.scheduling.feasibility import (
+    Analysis,
+    analyse,
+    whole_ns,
+)
 
 # A new selection is worth its time when bounds have grown or shrunk by so much, or the speed has changed.
 GROWN, SHRUNK = 1.03, 0.9
@@ -106,16 +110,21 @@ def make_schedule(tasks: Sequence[NestedTask], speed_mps: float) -> NetworkSched
     )
 
 
-def tolerated_segments_ms(allocation: Allocation) -> list[float]:
-    """How long a segment of each task may be with nobody late for it (Baruah 2005); 0 of a selection that is not
-    schedulable."""
+def analysis_of(allocation: Allocation) -> Analysis:
+    """Whether its jobs meet their deadlines, and where the least time is left."""
     options = allocation.options
-    analysis = analyse(
+    return analyse(
         whole_ns([option.execution_time_ms for option in options], 'execution time'),
         whole_ns([option.period_ms for option in options], 'period'),
         whole_ns([option.segment_ms for option in options], 'segment'),
         whole_ns([option.deadline_ms for option in options], 'deadline'),
     )
+
+
+def tolerated_segments_ms(allocation: Allocation) -> list[float]:
+    """How long a segment of each task may be with nobody late for it (Baruah 2005); 0 of a selection that is not
+    schedulable."""
+    options, analysis = allocation.options, analysis_of(allocation)
     if not analysis.schedulable:
         return [0.0] * len(options)
     tolerated_ms = [math.inf] * len(options)  # what is due first of all makes nobody late
