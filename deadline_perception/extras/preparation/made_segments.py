@@ -256,10 +256,14 @@ class SegmentMaker:
             )  # tracing fixes sizes, as is meant here; exporting tells of names to come
             program = torch.export.export(module, example, strict=False)
             convert = load_openvino().convert_model
+            root = logging.getLogger()
+            level = root.level
             try:
                 model = convert(program)
             except OpConversionFailure:
                 model = convert(module, example_input=example)
+            finally:
+                root.setLevel(level)  # where it fails it stays at ERROR, for the whole process
         fix_shapes(model, call.arrays)
         return model
 
@@ -269,7 +273,8 @@ class SegmentMaker:
         )  # it warns of GPUs that nobody asked for
         import nncf
 
-        nncf.set_log_level(logging.ERROR)
+        # Its own function would also quieten handlers that others have put there.
+        logging.getLogger('nncf').setLevel(logging.ERROR)
         fix = nncf.OverflowFix.ENABLE if saturating else nncf.OverflowFix.DISABLE
         data = nncf.Dataset(
             [dict(enumerate(tensor.numpy() for tensor in call.tensors)) for call in calls]
