@@ -223,6 +223,7 @@ class CompiledSegment:
         self._parts = [slice(*ends[number : number + 2]) for number in range(len(self._shapes))]
         self._size, self._outputs = ends[-1], range(len(compiled.outputs))
         self._content = content  # the last attribute, so that it is the last to go
+        self._release()  # else loading holds what each segment works in, and frames find its memory in pieces
 
     def __call__(self, inputs: list[np.ndarray]) -> Arrays:
         """Raises RuntimeError when an array has another shape or type than the segment reads."""
