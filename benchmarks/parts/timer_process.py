@@ -13,7 +13,7 @@ import time
 
 from observer_process import raise_priority
 
-PERIOD_NS = 20_000_000
+PERIOD_NS = 5_000_000
 
 
 def main() -> None:
