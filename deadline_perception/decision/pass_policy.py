@@ -37,6 +37,7 @@ _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
 _EVEN_CHANCE = 0.5  # of a path that is run though no bound fits
 _LIKELY = 0.99  # chance of a mandatory part that may go on: as the promise has it
 _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
+_ROUNDING = 1e-9
 _FEW = 16  # paths that are looked at one by one, which takes less time than arrays do
 _SQRT_2 = math.sqrt(2.0)
 _LOG_NO_TIME = math.log(_NO_TIME_MS)
@@ -233,22 +234,33 @@ class PassPolicy(FrontierPolicy):
     ) -> int:
         """Place of the planned path among the members, or of the best."""
         results, rows = candidates.results, candidates.rows
-        here = candidates.places[planned]
+        here, (first, later, frames) = candidates.places[planned], left
         so_far = self._reached[results - 1][planned] if results else 0.0
-        logs = rows[here][-1]
+        adds, logs, least = self._adds, rows[here][-1], -math.inf
         if len(logs) == 1:
             # Mostly nothing can be so much better, and no other needs to be looked at.
-            first, later, frames = left
             log_ms = later if results else first
             chance = 1.0 if logs[0] <= _LOG_NO_TIME else frames.share_within(log_ms - logs[0])
             gain = chance * (self._reached[-1][planned] - so_far)
-            most = self._most[candidates.prefix] - so_far
-            may_go_on = results or chance >= _LIKELY
-            if may_go_on and gain > _NEGLIGIBLE and most - gain <= self._keep_epsilon:
-                return here
+            if gain > _NEGLIGIBLE and (results or chance >= _LIKELY):  # it may go on
+                if self._most[candidates.prefix] - so_far - gain <= self._keep_epsilon:
+                    return here
+                least = so_far + chance * adds[results][planned] + self._keep_epsilon - _ROUNDING
         best = -1.0
         if len(rows) <= _FEW:
-            expected = self._expected_of_few(candidates, left, so_far, remaining_ms, factor)
+            expected = []
+            for _, member, _, mandatory_ms, logs in rows:
+                value = so_far
+                if so_far + adds[results][member] <= least and member != planned:
+                    logs = []  # it cannot be so much better
+                for row, log in enumerate(logs, results):
+                    log_ms = later if row else first
+                    chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
+                    value += chance * adds[row][member]
+                    if row == 0 and chance < _LIKELY and mandatory_ms * factor > remaining_ms:
+                        value = -1.0  # its mandatory part may not go on
+                        break
+                expected.append(value)
             best, kept = max(expected), expected[here]
             at = expected.index(best)
         if best < 0.0:
@@ -258,29 +270,6 @@ class PassPolicy(FrontierPolicy):
         if best - kept > self._keep_epsilon:
             return at
         return here if not results or kept - so_far > _NEGLIGIBLE else at
-
-    def _expected_of_few(
-        self,
-        candidates: _Candidates,
-        left: _TimeLeft,
-        so_far: float,
-        remaining_ms: float,
-        factor: float,
-    ) -> list[float]:
-        """Expected quality of each member once a frame runs; -1 of one whose mandatory part may not go on."""
-        first, later, frames = left
-        values, adds, results = [], self._adds, candidates.results
-        for _, member, _, mandatory_ms, logs in candidates.rows:
-            value = so_far
-            for row, log in enumerate(logs, results):
-                log_ms = later if row else first
-                chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
-                value += chance * adds[row][member]
-                if row == 0 and chance < _LIKELY and mandatory_ms * factor > remaining_ms:
-                    value = -1.0
-                    break
-            values.append(value)
-        return values
 
     def _expected(
         self,
