@@ -65,7 +65,7 @@ class _NormalTimes:
 _TimeLeft = tuple[float, float, RecentTimes | _NormalTimes]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
@@ -188,8 +188,8 @@ class PassPolicy(FrontierPolicy):
         if self._planned is not None:
             plan, plan_ms, planned_with = self._planned
             has_not_run = (
-                plan.path is path
-                and 0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
+                0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
+                and plan.path is path
                 and planned_with == (factor, p90_share)
                 and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
             )
