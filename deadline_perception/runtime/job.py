@@ -353,7 +353,7 @@ class Job:
         times = self.times
         if times is None or self.path is None:
             return math.nan, self.bound_ms
-        forecast_ms = times.forecast.from_each_ms(self.path)[0]
+        forecast_ms = times.forecast.forecast_ms(self.path)
         ran_ms = forecast_ms * times.slowdown
         skipped_ms, plan = 0.0, self.plan
         if plan is not None and plan.path is not self.path:
