@@ -71,7 +71,7 @@ class Space:
 
     def results(self, path: ExecutionPath) -> list[tuple[float, Answer]]:
         """Work until each result of a path, and the result."""
-        keys, found, work_ms = self.space.keys_by_segment(path), [], 0.0
+        keys, found, work_ms = path.keys_by_segment, [], 0.0
         for segment, key in zip(self.space.segments, keys):
             if key is None:
                 continue

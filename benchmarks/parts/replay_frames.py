@@ -160,7 +160,7 @@ class ReplayedRun:
 
     def redirect(self, path: ExecutionPath) -> None:
         """Goes on along another path."""
-        self.path, self._keys = path, self._network.path_space.keys_by_segment(path)
+        self.path, self._keys = path, path.keys_by_segment
 
     def run_segment(self, begun_ms: float | None = None) -> float:
         """Lets the clock advance; the watchdog answers where time is up meanwhile."""

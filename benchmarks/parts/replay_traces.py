@@ -241,7 +241,7 @@ def _block_file(folder: Path, condition: str, block: int) -> Path:
 def _segments_ms(network: Network, image: np.ndarray, path) -> list[tuple[str, float]]:
     """Key and time of every segment that one look runs."""
     run, found = network.start(image, path), []
-    keys = network.path_space.keys_by_segment(path)
+    keys = path.keys_by_segment
     while not run.finished:
         key = keys[run.segment]
         took_ms = run.run_segment()

@@ -187,6 +187,11 @@ class ExecutionPath:
 
     __repr__ = __str__
 
+    @cached_property
+    def keys_by_segment(self) -> tuple[str | None, ...]:
+        """`PathSpace.key` of every segment."""
+        return tuple(self.space.key(at, self) for at in range(len(self.space.segments)))
+
     def __getitem__(self, operator: str) -> Setting:
         """The setting of an operator, by the operator's name."""
         at = self.space.place[operator]
@@ -413,7 +418,7 @@ class PathSpace:
         return tuple(
             self.segments[at].result
             for at in self.result_segments
-            if (end is None or at < end) and self.keys_by_segment(path)[at] is not None
+            if (end is None or at < end) and path.keys_by_segment[at] is not None
         )
 
     def applies(self, segment: int, path: ExecutionPath) -> bool:
@@ -464,22 +469,9 @@ class PathSpace:
             condition is None or settings[condition[0]] in condition[1] for condition in conditions
         )
 
-    def keys_by_segment(self, path: ExecutionPath) -> tuple[str | None, ...]:
-        """`key` of every segment; remembered."""
-        found = self._keys_of.get(path.settings)
-        if found is None:
-            found = self._keys_of[path.settings] = tuple(
-                self.key(at, path) for at in range(len(self.segments))
-            )
-        return found
-
-    @cached_property
-    def _keys_of(self) -> dict[tuple[int, ...], tuple[str | None, ...]]:
-        return {}
-
     def keys(self, path: ExecutionPath, start: int = 0) -> tuple[str, ...]:
         """Names of all that a path runs from segment number `start` on."""
-        return tuple(name for name in self.keys_by_segment(path)[start:] if name is not None)
+        return tuple(name for name in path.keys_by_segment[start:] if name is not None)
 
     def carriers(self) -> dict[str, dict[int, int]]:
         """Every key that some path runs, in the order in which a frame meets them, and what a path must be set to for

@@ -308,12 +308,16 @@ class FrontierPolicy:
             frontiers.qualities[at],
         )
 
-    def _build(self, segment: int, level: float) -> SegmentFrontiers:
+    def _needed(self, level: float) -> np.ndarray:
+        """See `needed_times_ms`."""
         if level not in self._needed_ms:
             self._needed_ms[level] = needed_times_ms(
                 self._space, self._settings, self._remaining_ms, self._prefix_numbers, level
             )
-        group_of, needed_ms = self._prefix_numbers(segment), self._needed_ms[level][segment]
+        return self._needed_ms[level]
+
+    def _build(self, segment: int, level: float) -> SegmentFrontiers:
+        group_of, needed_ms = self._prefix_numbers(segment), self._needed(level)[segment]
         members, begins = pareto_frontiers(group_of, needed_ms, self._qualities)
         found = SegmentFrontiers(
             group_of.data,

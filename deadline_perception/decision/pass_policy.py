@@ -37,6 +37,7 @@ _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
 _EVEN_CHANCE = 0.5  # of a path that is run though no bound fits
 _LIKELY = 0.99  # chance of a mandatory part that may go on: as the promise has it
 _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
+_ROUNDING = 1e-9
 _FEW = 16  # paths that are looked at one by one, which takes less time than arrays do
 _SQRT_2 = math.sqrt(2.0)
 _LOG_NO_TIME = math.log(_NO_TIME_MS)
@@ -64,7 +65,7 @@ class _NormalTimes:
 _TimeLeft = tuple[float, float, RecentTimes | _NormalTimes]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
@@ -72,10 +73,10 @@ class _Candidates:
         prefix: place of the given choices among all that paths share.
         members: numbers of the paths, int `[N]`, ascending.
         places: of each of these.
+        rows: of each its path, number, forecast until the end, `mandatory_ms` and `logs`, where one is looked at alone.
         logs: logarithm of the forecast until each result that does not exist yet of each path, float64 `[results, N]`.
             One row where no path has more than one such result.
         exist: of which of these that is 0; None: of none.
-        remaining_ms: forecast until the end, `[N]`.
         mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
         least_ms: the shortest mandatory part.
         cheapest: place of the path with that among the members, and of those the shortest.
@@ -86,9 +87,9 @@ class _Candidates:
     prefix: int
     members: np.ndarray
     places: dict[int, int]
+    rows: list[tuple[ExecutionPath, int, float, float, list[float]]]
     logs: np.ndarray
     exist: np.ndarray | None
-    remaining_ms: np.ndarray
     mandatory_ms: np.ndarray
     least_ms: float
     cheapest: int
@@ -134,10 +135,11 @@ class PassPolicy(FrontierPolicy):
             level: {} for level in self._levels
         }
         self._times: TimeModel | None = None
-        self._parts: list[PartBound] | None = None
+        self._parts: list[PartBound] = []
         count = len(self._paths)
         segments = range(len(path_space.segments))
         prefixes = np.concatenate([at * count + self._prefix_numbers(at) for at in segments])
+        self._prefix_of = prefixes.data  # of a memoryview, one item is read fastest
         order = np.argsort(prefixes, kind='stable')
         self._prefixes, self._begins = np.unique(prefixes[order], return_index=True)
         self._by_prefix = order % count
@@ -161,10 +163,11 @@ class PassPolicy(FrontierPolicy):
         p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.plan`."""
-        candidates = self._of_group(0, self._level(remaining_ms, factor, p90_share), 0)
+        level = self._level(remaining_ms, factor, p90_share)
+        candidates = self._candidates[level].get(0) or self._gather(0, 0, level)
         left = self._time_left(0, remaining_ms, factor, p90_share)
-        at = self._best_expected(candidates, left, remaining_ms, factor)
-        choice = self._choice(candidates, at, remaining_ms, factor)
+        values = self._expected(candidates, left, 0.0, remaining_ms, factor)
+        choice = self._choice(candidates, int(values.argmax()), remaining_ms, factor)
         self._planned = choice, remaining_ms, (factor, p90_share)
         return choice
 
@@ -185,19 +188,19 @@ class PassPolicy(FrontierPolicy):
         if self._planned is not None:
             plan, plan_ms, planned_with = self._planned
             has_not_run = (
-                plan.path is path
-                and 0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
+                0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
+                and plan.path is path
                 and planned_with == (factor, p90_share)
                 and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
-        frontiers = self._of_all(segment, level)
-        candidates = self._of_group(segment, level, frontiers.group_of[planned])
+        number = self._prefix_of[segment * len(self._paths) + planned]
+        candidates = self._candidates[level].get(number) or self._gather(segment, number, level)
         at = 0
-        if len(candidates.places) > 1:  # there is something to decide
+        if len(candidates.rows) > 1:  # there is something to decide
             left = self._time_left(segment, remaining_ms, factor, p90_share)
-            at = self._best_expected(candidates, left, remaining_ms, factor, planned)
+            at = self._kept_or_best(candidates, left, remaining_ms, factor, planned)
         return self._choice(candidates, at, remaining_ms, factor)
 
     def _time_left(
@@ -205,9 +208,9 @@ class PassPolicy(FrontierPolicy):
     ) -> _TimeLeft:
         """Times go as those of recent frames, or rests; where none are known, the 99th and 90th percentiles are the
         factor and `p90_share` of it. A later result is to be there when the frame would be answered beside its network."""
-        lead_ms = 0.0 if self._times is None else self._times.reserve.lead_ms
-        later_ms = max(remaining_ms - lead_ms, _NO_TIME_MS)
-        if self._parts is not None and _NO_TIME_MS < remaining_ms < math.inf:
+        times = self._times
+        later_ms = max(remaining_ms - (times.lead_ms if times else 0.0), _NO_TIME_MS)
+        if times and _NO_TIME_MS < remaining_ms < math.inf:
             part = self._parts[segment]
             if part.recent.has_limit:
                 expected = factor / part.factor  # a forecast's
@@ -221,64 +224,52 @@ class PassPolicy(FrontierPolicy):
         )
         return first, later, _NormalTimes(deviation)
 
-    def _best_expected(
+    def _kept_or_best(
         self,
         candidates: _Candidates,
         left: _TimeLeft,
         remaining_ms: float,
         factor: float,
-        planned: int = -1,
+        planned: int,
     ) -> int:
-        """Place of the best among the members."""
-        results = candidates.results
-        here = candidates.places.get(planned)
-        so_far = self._at_end.item(results - 1, planned) if results else 0.0
-        if here is not None and len(candidates.logs) == 1:
+        """Place of the planned path among the members, or of the best."""
+        results, rows = candidates.results, candidates.rows
+        here, (first, later, frames) = candidates.places[planned], left
+        so_far = self._reached[results - 1][planned] if results else 0.0
+        adds, logs, least = self._adds, rows[here][-1], -math.inf
+        if len(logs) == 1:
             # Mostly nothing can be so much better, and no other needs to be looked at.
-            first, later, frames = left
-            log = candidates.logs.item(here)
             log_ms = later if results else first
-            chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
-            gain = chance * (self._at_end.item(-1, planned) - so_far)
-            most = self._most.item(candidates.prefix) - so_far
-            may_go_on = results or chance >= _LIKELY
-            if may_go_on and gain > _NEGLIGIBLE and most - gain <= self._keep_epsilon:
-                return here
-        at, kept, best = -1, 0.0, -1.0
-        if here is not None and len(candidates.members) <= _FEW:
-            expected = self._expected_of_few(candidates, left, so_far, remaining_ms, factor)
+            chance = 1.0 if logs[0] <= _LOG_NO_TIME else frames.share_within(log_ms - logs[0])
+            gain = chance * (self._reached[-1][planned] - so_far)
+            if gain > _NEGLIGIBLE and (results or chance >= _LIKELY):  # it may go on
+                if self._most[candidates.prefix] - so_far - gain <= self._keep_epsilon:
+                    return here
+                least = so_far + chance * adds[results][planned] + self._keep_epsilon - _ROUNDING
+        best = -1.0
+        if len(rows) <= _FEW:
+            expected = []
+            for _, member, _, mandatory_ms, logs in rows:
+                value = so_far
+                if so_far + adds[results][member] <= least and member != planned:
+                    logs = []  # it cannot be so much better
+                for row, log in enumerate(logs, results):
+                    log_ms = later if row else first
+                    chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
+                    value += chance * adds[row][member]
+                    if row == 0 and chance < _LIKELY and mandatory_ms * factor > remaining_ms:
+                        value = -1.0  # its mandatory part may not go on
+                        break
+                expected.append(value)
             best, kept = max(expected), expected[here]
             at = expected.index(best)
         if best < 0.0:
-            values = self._expected(candidates, left, so_far, remaining_ms, factor, planned)
+            values = self._expected(candidates, left, so_far, remaining_ms, factor, runs=True)
             at = int(values.argmax())
-            best, kept = values.item(at), 0.0 if here is None else values.item(here)
-        if here is None or best - kept > self._keep_epsilon:
+            best, kept = values.item(at), values.item(here)
+        if best - kept > self._keep_epsilon:
             return at
         return here if not results or kept - so_far > _NEGLIGIBLE else at
-
-    def _expected_of_few(
-        self,
-        candidates: _Candidates,
-        left: _TimeLeft,
-        so_far: float,
-        remaining_ms: float,
-        factor: float,
-    ) -> list[float]:
-        """Expected quality of each member once a frame runs; -1 of one whose mandatory part may not go on."""
-        first, later, frames = left
-        values, must_ms = [], candidates.mandatory_ms
-        for place, member in enumerate(candidates.places):
-            value = so_far
-            for row, log in enumerate(candidates.logs[:, place].tolist(), candidates.results):
-                log_ms = later if row else first
-                chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
-                value += chance * self._added.item(row, member)
-                if row == 0 and chance < _LIKELY and must_ms.item(place) * factor > remaining_ms:
-                    value = -1.0
-                    break
-            values.append(value)
-        return values
 
     def _expected(
         self,
@@ -287,7 +278,8 @@ class PassPolicy(FrontierPolicy):
         so_far: float,
         remaining_ms: float,
         factor: float,
-        planned: int,
+        *,
+        runs: bool = False,
     ) -> np.ndarray:
         """Expected quality of each member, float64 `[N]`; -1 of those whose mandatory part is not to be run."""
         first, later, frames = left
@@ -302,7 +294,7 @@ class PassPolicy(FrontierPolicy):
         if candidates.results:
             return expected
         fits = candidates.mandatory_ms * factor <= remaining_ms
-        if planned >= 0:
+        if runs:
             fits |= chances[0] >= _LIKELY
         if not fits.any():
             fits = chances[-1] >= _EVEN_CHANCE
@@ -312,24 +304,23 @@ class PassPolicy(FrontierPolicy):
     def _choice(
         self, candidates: _Candidates, at: int, remaining_ms: float, factor: float
     ) -> Choice:
-        chosen = candidates.members.item(at)
-        forecast_ms = candidates.remaining_ms.item(at)
+        path, chosen, forecast_ms, mandatory_ms, _ = candidates.rows[at]
         if candidates.results:  # promised already; the rest is worth a try while it can be in time
             bound_ms = forecast_ms * factor
             feasible = bound_ms <= remaining_ms
         else:
-            bound_ms = candidates.mandatory_ms.item(at) * factor
+            bound_ms = mandatory_ms * factor
             feasible = candidates.least_ms * factor <= remaining_ms
-        quality = self._at_end.item(-1, chosen)
-        return Choice(self._paths[chosen], forecast_ms, bound_ms, feasible, quality)
+        return Choice(path, forecast_ms, bound_ms, feasible, self._reached[-1][chosen])
 
     def _weigh(self, weights: np.ndarray) -> None:
         """Makes ready what each path has reached at each of its results in a scene, what that result adds, float64
         `[results, paths]`, and the best that may follow on each prefix: after an answer, so that no decision has to."""
-        self._at_end = (self._by_size @ weights).clip(0.0, 1.0)[self._first]
-        self._added = self._at_end.copy()
-        self._added[1:] -= self._at_end[:-1]
-        self._most = np.maximum.reduceat(self._at_end[-1, self._by_prefix], self._begins)
+        at_end = (self._by_size @ weights).clip(0.0, 1.0)[self._first]
+        self._added = at_end.copy()
+        self._added[1:] -= at_end[:-1]
+        self._reached, self._adds = at_end.tolist(), self._added.tolist()
+        self._most = np.maximum.reduceat(at_end[-1, self._by_prefix], self._begins).data
         self._planned = None
         for of_level in self._candidates.values():
             if 0 in of_level:  # of all that a frame may start on
@@ -345,7 +336,7 @@ class PassPolicy(FrontierPolicy):
         a path with fewer is repeated."""
         ends = []
         for path in self._paths:
-            keys = self._space.keys_by_segment(path)
+            keys = path.keys_by_segment
             own = [at for at in self._space.result_segments if keys[at] is not None]
             if not own or any(key is not None for key in keys[own[-1] + 1 :]):
                 own.append(len(keys) - 1)
@@ -366,20 +357,12 @@ class PassPolicy(FrontierPolicy):
                 sources[row, ends == end] = least[numbers[ends == end]]
         return sources
 
-    def _of_group(
-        self,
-        segment: int,
-        level: float,
-        group: int,
-    ) -> _Candidates:
+    def _gather(self, segment: int, number: int, level: float) -> _Candidates:
         """What may follow on given choices: gathered as it is first asked for, in 60 us, since a stream comes by a few of
         thousands."""
-        number = segment * len(self._paths) + group
-        found = self._candidates[level].get(number)
-        if found is not None:
-            return found
-        frontiers = self._of_all(segment, level)
-        members = np.flatnonzero(np.asarray(frontiers.group_of) == group)
+        count = len(self._paths)
+        own = np.asarray(self._prefix_of)[segment * count : (segment + 1) * count]
+        members = np.flatnonzero(own == number)
         here_ms = self._remaining_ms[segment, members]
         ends = self._ends[:, members]
         if (ends == ends[-1]).all():
@@ -389,16 +372,20 @@ class PassPolicy(FrontierPolicy):
         mandatory_ms = until_ms[0]
         if not results:
             is_whole = ends[0] == len(self._space.segments) - 1
-            needed_ms = self._needed_ms[level][segment, members]
+            needed_ms = self._needed(level)[segment, members]
             mandatory_ms = np.where(is_whole, needed_ms, mandatory_ms)
         exist = until_ms[results:] <= _NO_TIME_MS
+        logs = np.log(np.maximum(until_ms[results:], _NO_TIME_MS / 2.0))
+        numbers = members.tolist()
+        paths = [self._paths[member] for member in numbers]
+        of_each = numbers, here_ms.tolist(), mandatory_ms.tolist(), logs.T.tolist()
         found = _Candidates(
             int(self._prefixes.searchsorted(number)),
             members,
-            {member: at for at, member in enumerate(members.tolist())},
-            np.log(np.maximum(until_ms[results:], _NO_TIME_MS / 2.0)),
+            {member: at for at, member in enumerate(numbers)},
+            list(zip(paths, *of_each)),
+            logs,
             exist if exist.any() else None,
-            here_ms,
             mandatory_ms,
             float(mandatory_ms.min()),
             int(np.lexsort(until_ms.round(6)[::-1])[0]),

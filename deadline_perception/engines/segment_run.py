@@ -135,14 +135,13 @@ class SegmentRun(ABC):
         path: ExecutionPath,
         device: str = 'cpu',
     ) -> None:
-        if path not in space:
+        if path.space is not space and path not in space:
             raise ValueError(
                 f'path {path} is none of the network, whose largest is {space.largest}'
             )
         self.space = space
         self.path = path
         self.segment = 0
-        self._keys = space.keys_by_segment(path)
         self._device = device
 
     @abstractmethod
@@ -190,12 +189,13 @@ class SegmentRun(ABC):
         """
         if path.settings == self.path.settings:
             return
-        space = self.space
+        space, planned = self.space, self.path.settings
         is_ours = path.space is space or path in space
-        decided = space.prefix(self.path, self.segment)
-        if not is_ours or space.prefix(path, self.segment) != decided:
+        if not is_ours or any(
+            path.settings[at] != planned[at] for at in space.decided_before[self.segment]
+        ):
             raise ValueError(f'path {path} contradicts {self.path} before segment {self.segment}')
-        self.path, self._keys = path, space.keys_by_segment(path)
+        self.path = path
 
     def run_segment(self, begun_ms: float | None = None) -> float:
         """Runs the next segment, waits until the device has finished it, and returns its time in ms.
@@ -210,7 +210,7 @@ class SegmentRun(ABC):
             raise ValueError('the frame has passed its last segment')
         if begun_ms is None:
             begun_ms = now_ms()
-        key = self._keys[self.segment]
+        key = self.path.keys_by_segment[self.segment]
         if key is not None:
             self.compute(self.space.segments[self.segment].name, key)
             if self._device != 'cpu':

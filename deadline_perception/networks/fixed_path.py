@@ -40,8 +40,8 @@ class FixedPathNetwork(Network):
             if network.path_space.key(number, path) is not None
         )
         self.path_space = PathSpace((), phases)
-        keys = (key for key in network.path_space.keys_by_segment(path) if key is not None)
-        own = map(str, self.path_space.keys_by_segment(self.path_space.largest))
+        keys = (key for key in path.keys_by_segment if key is not None)
+        own = map(str, self.path_space.largest.keys_by_segment)
         self.whole_keys = dict(zip(own, keys))
         self.network_hash, self.weights_hash = (
             hashlib.sha256(f'{known} {path}'.encode()).hexdigest()[:16]

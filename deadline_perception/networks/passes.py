@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
 
@@ -138,6 +139,7 @@ class PassesNetwork(Network):
         self.fine, self.coarse = fine, fine if coarse is None else coarse
         self.coarse_paths = dict(coarse_paths)
         self._check()
+        self._fine_path = cache(partial(ExecutionPath, space=fine.path_space))
         self.path_space = passes_space(
             fine.path_space,
             self.coarse.path_space,
@@ -182,7 +184,7 @@ class PassesNetwork(Network):
         coarse = path[COARSE]
         return (
             None if coarse == NONE else self.coarse_paths[str(coarse)],
-            None if path[FINE] == NONE else ExecutionPath(path.settings[2:], self.fine.path_space),
+            None if path[FINE] == NONE else self._fine_path(path.settings[2:]),
         )
 
     def found_coarse(self, found: Detections) -> Detections:

@@ -548,7 +548,7 @@ class JobRecord:
             if plan.bound_ms <= self.remaining_ms
             else 'is not looked at by this policy, with'
         )
-        keys = plan.path.space.keys_by_segment(plan.path)
+        keys = plan.path.keys_by_segment
         ends = [at for at in plan.path.space.result_segments if keys[at] is not None]
         # What follows the first result is worth a try, and no more.
         is_whole = not ends or not any(keys[ends[0] + 1 :])

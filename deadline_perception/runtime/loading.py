@@ -440,7 +440,7 @@ def check_results(network: Network, image_size: tuple[int, int], path: Execution
         return
     run = network.start(np.zeros((*image_size, 3), np.uint8), path)
     while not run.finished:
-        key = space.keys_by_segment(run.path)[run.segment]
+        key = run.path.keys_by_segment[run.segment]
         segment = space.segments[run.segment]
         run.run_segment()
         found = run.result() if run.finished else run.result_so_far()

@@ -298,80 +298,67 @@ class InferenceRun:
         Returns:
             When it ended; None where what is left cannot be in time, the job says why.
         """
-        job = self.job
-        number = run.segment
-        segment = self._segments[number]
-        if segment.operator is not None:
-            condition = self.inference.path_space.conditions[number]
-            if condition is None or run.path.settings[condition[0]] in condition[1]:
-                choice, remaining_ms, at_ms = self._decide(
-                    run, segment.operator, at_ms, for_tracks_ms
+        job, times, number = self.job, self.times, run.segment
+        segment, space = self._segments[number], run.path.space
+        condition = space.conditions[number]
+        if segment.operator is not None and (
+            condition is None or run.path.settings[condition[0]] in condition[1]
+        ):
+            planned_ms = self._rest_ms
+            rest_ms = planned_ms[number]
+            progress, factor, extra_ms = times.bound_from(
+                number, planned_ms[0] - rest_ms, job.network_ms
+            )
+            p90_share = self._p90_share
+            if for_tracks_ms is not None:
+                p90_share = 1.0
+                remaining_ms = for_tracks_ms
+            else:
+                reserve_ms = times.reserve.deciding_ms * (1.0 - number / self._count)
+                remaining_ms = self.due_ms - at_ms - reserve_ms
+            bound_ms = rest_ms * factor
+            if self.until_ms < math.inf and bound_ms + extra_ms <= remaining_ms:
+                # Planned for what is left until the next image, and so kept: nothing better fits before it.
+                choice = Choice(run.path, rest_ms, bound_ms, True, self.plan.quality)
+            else:
+                elapsed_ms = at_ms - job.begun_ms
+                choice = self.inference.policy.redecide(
+                    run.path, number, remaining_ms - extra_ms, factor, elapsed_ms, p90_share
                 )
-                is_too_late = not choice.feasible and for_tracks_ms is None
-                if is_too_late and choice.forecast_ms * self._least > remaining_ms:
-                    job.reason = too_late(segment.name, choice, self._least, remaining_ms)
-                    return None
+            if extra_ms:
+                choice = choice._replace(bound_ms=choice.bound_ms + extra_ms)
+            decided_ms = self.inference.clock_ms()
+            if choice.path.settings != run.path.settings:
+                run.redirect(choice.path)
+                job.path, self._rest_ms = choice.path, times.forecast.from_each_ms(choice.path)
+            place = space.place[segment.operator]
+            job.decisions.append(
+                Decision(
+                    operator=segment.operator,
+                    segment=number,
+                    spent_ms=job.network_ms,
+                    progress=progress,
+                    changed=choice.path.settings[place] != self.plan.path.settings[place],
+                    remaining_ms=remaining_ms,
+                    forecast_ms=choice.forecast_ms,
+                    bound_ms=choice.bound_ms,
+                    decision_us=(decided_ms - at_ms) * 1000.0,
+                )
+            )
+            at_ms = decided_ms
+            is_too_late = not choice.feasible and for_tracks_ms is None
+            if is_too_late and choice.forecast_ms * self._least > remaining_ms:
+                job.reason = too_late(segment.name, choice, self._least, remaining_ms)
+                return None
         job.running = number, segment.phase, at_ms
         took_ms = run.run_segment(at_ms)
         job.done.append((segment.phase, took_ms))
         job.network_ms += took_ms
         if segment.result and number + 1 < self._count:
-            space = self.inference.path_space
-            if space.keys_by_segment(run.path)[number] is not None:
+            if run.path.keys_by_segment[number] is not None:
                 names = space.results(run.path, number + 1)
                 job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
         return at_ms + took_ms
-
-    def _decide(
-        self,
-        run: SegmentRun,
-        operator: str,
-        at_ms: float,
-        for_tracks_ms: float | None,
-    ) -> tuple[Choice, float, float]:
-        """The choice, the time that was left in ms, and when it was decided; see `_advance`."""
-        job = self.job
-        times = self.times
-        segment = run.segment
-        rest_ms = self._rest_ms[segment]
-        ran_ms = self._rest_ms[0] - rest_ms
-        progress, factor, extra_ms = times.bound_from(segment, ran_ms, job.network_ms)
-        p90_share = self._p90_share
-        if for_tracks_ms is not None:
-            p90_share = 1.0
-            remaining_ms = for_tracks_ms
-        else:
-            reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
-            remaining_ms = self.due_ms - at_ms - reserve_ms
-        bound_ms = rest_ms * factor
-        if self.until_ms < math.inf and bound_ms + extra_ms <= remaining_ms:
-            # Planned for what is left until the next image, and so kept: nothing better fits before it.
-            choice = Choice(run.path, rest_ms, bound_ms, True, self.plan.quality)
-        else:
-            choice = self.inference.policy.redecide(
-                run.path, segment, remaining_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
-            )
-        if extra_ms:
-            choice = choice._replace(bound_ms=choice.bound_ms + extra_ms)
-        decided_ms = self.inference.clock_ms()
-        if choice.path.settings != run.path.settings:
-            run.redirect(choice.path)
-            job.path, self._rest_ms = choice.path, times.forecast.from_each_ms(choice.path)
-        place = run.path.space.place[operator]
-        job.decisions.append(
-            Decision(
-                operator=operator,
-                segment=segment,
-                spent_ms=job.network_ms,
-                progress=progress,
-                changed=choice.path.settings[place] != self.plan.path.settings[place],
-                remaining_ms=remaining_ms,
-                forecast_ms=choice.forecast_ms,
-                bound_ms=choice.bound_ms,
-                decision_us=(decided_ms - at_ms) * 1000.0,
-            )
-        )
-        return choice, remaining_ms, decided_ms
 
     def _end(self, run: SegmentRun, begun_ms: float, in_time: bool) -> None:
         """Takes the result of a run whose segments are done."""

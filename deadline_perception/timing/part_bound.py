@@ -41,10 +41,10 @@ class FadingSlope:
         """Takes in a pair."""
         seen = 1.0, x, y, x * x, x * y
         self._sums = [_KEPT * before + new for before, new in zip(self._sums, seen)]
-        count, *sums = self._sums
-        self.mean, y, square, product = (one / count for one in sums)
-        variance = square - self.mean * self.mean + _LEAST_VARIANCE
-        covariance = product - self.mean * y + _LEAST_VARIANCE * self._prior
+        count, sum_x, sum_y, squares, products = self._sums
+        self.mean = mean = sum_x / count
+        variance = squares / count - mean * mean + _LEAST_VARIANCE
+        covariance = products / count - mean * (sum_y / count) + _LEAST_VARIANCE * self._prior
         self.slope = min(max(covariance / variance, 0.0), 1.0)
 
 

@@ -153,10 +153,9 @@ class RecentTimes:
     def share_within(self, log_ratio: float) -> float:
         """The same of one log ratio."""
         ratios = self._window_items
-        count = len(ratios)
-        after = bisect_right(ratios, log_ratio)
-        if after == 0:
+        if log_ratio < ratios[0]:
             return 0.0
+        count, after = len(ratios), bisect_right(ratios, log_ratio)
         below, share = ratios[after - 1], (after - 0.5) / count
         if after == count or below == log_ratio:
             return share

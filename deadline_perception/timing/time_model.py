@@ -433,6 +433,11 @@ class TimeModel:
         publishing = self.publishing
         return FrameReserve(self._deciding.reserve_ms, publishing.reserve_ms, publishing.spare_ms)
 
+    @property
+    def lead_ms(self) -> float:
+        """That of the reserve."""
+        return _LEAD_SHARE * self.publishing.reserve_ms if self.parts.reserve else 0.0
+
     def observe(self, job: FinishedFrame) -> None:
         """Takes in one frame, after it is out and its network has ended.
 

@@ -254,7 +254,7 @@ def test_only_a_plan_near_the_best_is_kept_unseen(large, remaining_ms, epsilon, 
         policy = PassPolicy(SPACE, Times(), QualitiesApart(), keep_epsilon=epsilon)
         policy._weigh(np.array([large, 1.0 - large]))
         if most is not None:
-            policy._most[:] = most  # so that it always looks
+            policy._most = [most] * len(policy._most)  # so that it always looks
         path = SPACE.parse(name)
         choices.append(policy.redecide(path, segment, remaining_ms, FACTOR, 0.0, LIKELY))
     assert choices[0] == choices[1]
