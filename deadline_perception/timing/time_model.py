@@ -7,7 +7,7 @@ The forecast comes from a latency profile, the slowdown from whoever watches con
 far as frames did not go with it: it says much of a load that stays, and nothing where every tenth frame is slow. All else
 comes from earlier frames:
 the limit of recent ratios and the interruption in ms (`recent_times.py`), and the integral, which holds the share of
-late frames (`calibration.py`). Each part can be switched off (`TimeParts`): benchmarks/time_model.py says what each one
+late frames (`calibration.py`). Each part can be switched off (`TimeParts`): benchmarks/replay.py says what each one
 earns.
 docs/promises.md says what the bound promises. Needs no torch.
 
