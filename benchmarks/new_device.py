@@ -12,23 +12,30 @@ One thread. Prints a table, writes results/new_device.json.
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from parts.harness import Run, option, run_script, show
-from path_bounds import PATHS, PATHS_SEED, Bounds, Frame, Look, Recorder
 from rich.progress import track
 
 from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
-from deadline_perception.runtime.loading import load_quality
+from deadline_perception.runtime.job import Job, StampReading
+from deadline_perception.runtime.loading import NetworkOptions, load_quality, make_calibrator
+from deadline_perception.timing.contention.probe import PROBE_SHARE, Probe
+from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path, time_frame
+from deadline_perception.timing.time_model import FrameTimes, TimeModel
 from deadline_perception.timing.transferred_profile import PATHS as TIMED_PATHS
 from deadline_perception.timing.transferred_profile import find_reference, transfer
 from deadline_perception.tools.profile import restart_with_environment
@@ -37,6 +44,91 @@ from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 TIMED = (2, 4, TIMED_PATHS, 16)
 FIRST = (100, 1000)
 COVERED, BUDGETS_MS = 0.99, (5.0, 100.0)
+PATHS, PATHS_SEED = 50, 7
+MONITOR_MS = 1000.0 / 3.0  # as the node contention_monitor by default
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame: its path, and how long it took, ms."""
+
+    path: ExecutionPath
+    latency_ms: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """The monitor's look at the machine: a probe's time and its time on the idle machine, NaN without a probe."""
+
+    probe_ms: float
+    idle_ms: float
+
+
+class Recorder:
+    """Runs frames of the paths in turn, in random order, and the monitor's probes between them."""
+
+    def __init__(
+        self, detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath]
+    ) -> None:
+        self._detector, self._images, self.paths = detector, images, list(paths)
+        self._rng = random.Random(PATHS_SEED)
+        self._probe = Probe()
+        self._next_look_ms = self._next_probe_ms = 0.0
+        self._round: list[ExecutionPath] = []
+        self.events: list[Frame | Look] = []
+
+    def step(self) -> None:
+        """Runs one frame, and before it the monitor when it is due."""
+        if now_ms() >= self._next_look_ms:
+            self._look()
+        if not self._round:
+            self._round = self._rng.sample(self.paths, len(self.paths))
+        path = self._round.pop()
+        self.events.append(
+            Frame(path, time_frame(self._detector, self._rng.choice(self._images), path)[0])
+        )
+
+    def _look(self) -> None:
+        begun_ms = now_ms()
+        self._next_look_ms = begun_ms + MONITOR_MS
+        probe_ms = math.nan
+        if begun_ms >= self._next_probe_ms:
+            probe_ms = self._probe.run()
+            self._next_probe_ms = begun_ms + (now_ms() - begun_ms) / PROBE_SHARE
+        self.events.append(Look(probe_ms, self._probe.idle_ms))
+
+
+def bounds_over_times(forecast: PathForecast, events: Sequence[Frame | Look]) -> np.ndarray:
+    """Bound over time of each frame in turn, as the node forms it: slowdown from probes and frames, factor from
+    frames."""
+    estimator, slowdown, found = SlowdownEstimator(), 1.0, []
+    model = TimeModel(
+        forecast.path_space,
+        forecast,
+        make_calibrator(NetworkOptions(model=''), forecast, None)[0],
+    )
+    for event in events:
+        if isinstance(event, Look):
+            if not math.isnan(event.probe_ms):
+                estimator.observe_probe(event.probe_ms, event.idle_ms)
+            slowdown = estimator.slowdown
+            continue
+        times = model.begin(slowdown)
+        forecast_ms = times.forecast.forecast_ms(event.path)
+        bound_ms = times.factor * forecast_ms + times.interruption_ms
+        found.append(bound_ms / event.latency_ms)
+        estimator.observe_frame(forecast_ms, event.latency_ms)
+        model.observe(_job(event, times))
+    return np.array(found)
+
+
+def _job(frame: Frame, times: FrameTimes) -> Job:
+    """A frame that kept its path to its end."""
+    job = Job(frame, 0.0, StampReading(0.0, '', 0))
+    job.times, job.path, job.result = times, frame.path, frame
+    job.is_in_time, job.publish_ms = True, 0.0
+    job.begun_ms, job.ended_ms, job.network_ms = 0.0, frame.latency_ms, frame.latency_ms
+    return job
 
 
 def main(run: Run) -> None:
@@ -94,7 +186,7 @@ def main(run: Run) -> None:
 
 
 def _judge(forecast: PathForecast, events: list[Frame | Look]) -> dict[str, float]:
-    held = Bounds(forecast).follow(events)[:, 0]  # bound over latency, frame after frame
+    held = bounds_over_times(forecast, events)
     row = {}
     for name, count in (*zip(FIRST, FIRST), ('all', len(held))):
         row |= {

@@ -73,7 +73,7 @@ from deadline_perception.timing.wcet.segment_model import with_wcet
 _UNKNOWN_DEVIATION = 0.08  # of log ratios, where a profile has no whole paths: bounds begin at 1.25
 _LARGEST_FACTOR = 8.0  # the width of the interval that holds latency over bound
 _CALIBRATION_STEP = (
-    0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py
+    0.05  # of the factor's logarithm after each frame; measured: path_bounds.py of commit 44e7b7c6
 )
 # Of a profile measured at start.
 _COARSE: dict[str, Any] = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}
