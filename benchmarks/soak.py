@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nav_msgs.msg import Odometry
@@ -39,68 +38,32 @@ GROWTH_MB_PER_H, GROWTH_MB = 4.0, 1.0
 SAMPLES = 600  # over the whole run, but at most one a second
 
 
-@dataclass(frozen=True)
-class Growth:
-    """What a node took over time, and whether it took more and more.
-
-    Attributes:
-        node: its name.
-        samples: after the warm-up.
-        memory_mb: median of the first and of the last stretch.
-        slope_mb_per_h: slope of its memory, and the ends of its 95 % interval.
-        threads, descriptors: fewest and most.
-        grows: what grows, empty when nothing does.
-    """
-
-    node: str
-    samples: int
-    memory_mb: tuple[float, float]
-    slope_mb_per_h: tuple[float, float, float]
-    threads: tuple[int, int]
-    descriptors: tuple[int, int]
-    grows: tuple[str, ...]
-
-
-def growth_of(node: str, at_s: Sequence[float], figures: Sequence[ProcessFigures]) -> Growth:
-    """Judges one process's figures, warm-up left out; see the module.
-
-    Args:
-        node: its name.
-        at_s: times, ascending.
-        figures: as many, at least one per stretch.
-
-    Raises:
-        ValueError: there are too few.
-    """
+def growth_of(at_s: Sequence[float], figures: Sequence[ProcessFigures]) -> dict:
+    """Judges one process's figures, warm-up left out; see the module."""
     if len(figures) < STRETCHES:
-        raise ValueError(f'{len(figures)} samples of {node}, expected at least {STRETCHES}')
+        raise ValueError(f'{len(figures)} samples, expected at least {STRETCHES}')
     edges = [index * len(figures) // STRETCHES for index in range(STRETCHES + 1)]
+    stretches = list(zip(edges, edges[1:]))
     memory_mb = [
         statistics.median(found.memory_kb / 1024.0 for found in figures[begin:end])
-        for begin, end in zip(edges, edges[1:])
+        for begin, end in stretches
     ]
-    hours = [statistics.median(at_s[begin:end]) / 3600.0 for begin, end in zip(edges, edges[1:])]
+    hours = [statistics.median(at_s[begin:end]) / 3600.0 for begin, end in stretches]
     slope, _, low, high = theilslopes(memory_mb, hours, 0.95)
-    grows = ['memory'] if low > GROWTH_MB_PER_H and memory_mb[-1] - memory_mb[0] > GROWTH_MB else []
+    row = {
+        'samples': len(figures),
+        'memory_mb': (memory_mb[0], memory_mb[-1]),
+        'slope_mb_per_h': (slope, low, high),
+    }
+    grows = low > GROWTH_MB_PER_H and memory_mb[-1] - memory_mb[0] > GROWTH_MB
+    row['grows'] = ['memory'] * grows
     quarter = len(figures) // 4
     for name in ('threads', 'descriptors'):
         values = [getattr(found, name) for found in figures]
+        row[name] = (min(values), max(values))
         if min(values[-quarter:]) > max(values[:quarter]):
-            grows.append(name)
-    return Growth(
-        node,
-        len(figures),
-        (memory_mb[0], memory_mb[-1]),
-        (slope, low, high),
-        *(
-            (min(values), max(values))
-            for values in (
-                [found.threads for found in figures],
-                [found.descriptors for found in figures],
-            )
-        ),
-        tuple(grows),
-    )
+            row['grows'].append(name)
+    return row
 
 
 def soak(
@@ -155,17 +118,9 @@ def main(run: Run) -> int:
             failed = True
             print(f'{name:>20} was started {len(pids)} times, or was away: not judged')
             continue
-        growth = growth_of(name, at_s[begun:], [sample[name][1] for sample in samples[begun:]])
-        failed |= bool(growth.grows)
-        rows.append(
-            {
-                **asdict(growth),
-                'memory_over_time_mb': [
-                    (round(at, 1), round(sample[name][1].memory_kb / 1024.0, 1))
-                    for at, sample in zip(at_s, samples)
-                ][:: max(1, len(samples) // 100)],
-            }
-        )
+        growth = growth_of(at_s[begun:], [sample[name][1] for sample in samples[begun:]])
+        failed |= bool(growth['grows'])
+        rows.append({'node': name, **growth})
     show(
         'what each node took after the warm-up',
         'node | memory MB | slope MB/h (95 %) | threads | descriptors | grows',

@@ -68,7 +68,7 @@ class FixedPath:
         return Choice(path, forecast_ms, bound_ms, bound_ms <= remaining_ms, self._quality(path))
 
 
-class Reactive:
+class Reactive(FixedPath):
     """Climbs one rung of a ladder of paths after a frame that was in time, and descends after one that was not.
 
     Looks at nothing but how the last frame went, and keeps a frame's path to its end. Source: contention paper,
@@ -85,8 +85,6 @@ class Reactive:
         paths: those that the ladder may have; None: all.
     """
 
-    keeps_bounds = False
-
     def __init__(
         self,
         path_space: PathSpace,
@@ -100,32 +98,17 @@ class Reactive:
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
         best = FrontierPolicy(path_space, forecast, quality, paths=paths).starts()
         self.ladder = spread_evenly(best, rungs)
-        self._fixed = [FixedPath(path, path_space, forecast, quality) for path in self.ladder]
+        super().__init__(self.ladder[0], path_space, forecast, quality)
         self._to_the_lowest = to_the_lowest
         self._rung = 0
-
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
-        """The path of the present rung; `feasible` says whether its own bound fits. See `Policy.plan`."""
-        return self._fixed[self._rung].plan(remaining_ms, factor)
-
-    def redecide(
-        self,
-        path: ExecutionPath,
-        segment: int,
-        remaining_ms: float,
-        factor: float,
-        elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
-    ) -> Choice:
-        """`path` unchanged, whatever is left; see `Policy.redecide`."""
-        return self._fixed[self._rung].redecide(path, segment, remaining_ms, factor)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Climbs or descends; see `Policy.observe`."""
         if latency_ms <= remaining_ms:
-            self._rung = min(self._rung + 1, len(self._fixed) - 1)
+            self._rung = min(self._rung + 1, len(self.ladder) - 1)
         else:
             self._rung = 0 if self._to_the_lowest else max(self._rung - 1, 0)
+        self._path = self.ladder[self._rung]
 
 
 def spread_evenly(
