@@ -5,7 +5,7 @@
     make benchmarks ARGS="--only deadlines engines"
 
 What there is, and in which order, is the table of README.md beside this script. Before each one the machine must be
-idle: while its processors are busy by more than a tenth, it waits, up to --patience minutes, and then goes on with a
+idle: while its processors are busy by more than a tenth, it waits, up to five minutes, and then goes on with a
 remark. A benchmark that takes twice its time is ended. What each prints goes into out/benchmarks/NAME.log; results go to
 `results/` beside the script. Ends with status 1 if one failed. Needs prepared segments (`profile --all-paths`), and some
 need ../shared/data.
@@ -32,7 +32,11 @@ from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 LOGS = ROOT / 'out' / 'benchmarks'
-MOST_BUSY, LOOK_S = 0.1, 3.0  # share of all processors, over this time
+MOST_BUSY, LOOK_S, PATIENCE_S = (
+    0.1,
+    3.0,
+    300.0,
+)  # share of all processors, over this time; longest wait
 OVERTIME = 2.0
 QUICK = '--quick'
 DOCUMENT = ROOT / 'benchmarks' / 'README.md'
@@ -70,9 +74,9 @@ def benchmarks() -> list[Benchmark]:
     return [Benchmark(file, shows, float(minutes)) for file, shows, minutes in rows]
 
 
-def wait_until_idle(patience_minutes: float) -> float:
-    """Blocks while the machine is busy, not longer than that; the last share."""
-    until = time.monotonic() + 60.0 * patience_minutes
+def wait_until_idle() -> float:
+    """Blocks while the machine is busy, not longer than `PATIENCE_S`; the last share."""
+    until = time.monotonic() + PATIENCE_S
     while (share := psutil.cpu_percent(LOOK_S) / 100.0) > MOST_BUSY and time.monotonic() < until:
         pass
     return share
@@ -120,13 +124,6 @@ def main() -> None:
         metavar='NAME',
         help='in the order of the list',
     )
-    parser.add_argument('--skip', nargs='+', choices=names, default=[], metavar='NAME')
-    parser.add_argument(
-        '--patience',
-        type=float,
-        default=5.0,
-        help='minutes to wait for an idle machine, before each',
-    )
     parser.add_argument(
         QUICK,
         action='store_true',
@@ -137,9 +134,7 @@ def main() -> None:
     chosen = [
         benchmark
         for benchmark in every
-        if benchmark.script in args.only
-        and benchmark.script not in args.skip
-        and (benchmark.has_quick or not args.quick)
+        if benchmark.script in args.only and (benchmark.has_quick or not args.quick)
     ]
     if args.list:
         rows = [(one.file, one.shows, f'{one.minutes:g}') for one in chosen]
@@ -155,7 +150,7 @@ def main() -> None:
     )
     failed = []
     for number, benchmark in enumerate(chosen, 1):
-        share = wait_until_idle(args.patience)
+        share = wait_until_idle()
         remark = f', although {share:.0%} of the processors are busy' if share > MOST_BUSY else ''
         print(f'{number} of {len(chosen)}: {benchmark.script}{remark}', flush=True)
         arguments = [QUICK] if args.quick else []

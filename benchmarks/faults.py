@@ -1,6 +1,6 @@
 """Fault injection: what becomes of images, processes and threads when inputs, files, clocks and processes go wrong.
 
-    python benchmarks/faults.py [--only NAME ...] [--kind KIND ...] [--list] [--profile FILE] [--out FILE]
+    python benchmarks/faults.py [--only NAME ...] [--list] [--profile FILE] [--out FILE]
 
 Every fault of `fault_table.py` meets real node processes over DDS. An image counts as answered in time when detections
 of it or of a newer one are heard within its budget; as replaced when it was not, but those of a newer one were heard
@@ -438,10 +438,7 @@ def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
 def main(run: Run) -> int:
     args = run.args
     chosen = [
-        fault
-        for fault in FAULTS
-        if fault.kind in args.kind
-        and (not args.only or any(part in fault.name for part in args.only))
+        fault for fault in FAULTS if not args.only or any(part in fault.name for part in args.only)
     ]
     if not chosen:
         raise ValueError(f'no fault is named {" or ".join(args.only)}, expected names of --list')
@@ -470,12 +467,10 @@ def main(run: Run) -> int:
 
 
 if __name__ == '__main__':
-    kinds = list(dict.fromkeys(fault.kind for fault in FAULTS))
     run_script(
         main,
         {
             '--only': option([], 'names of faults, or parts of them', nargs='+', metavar='NAME'),
-            '--kind': option(kinds, 'parts of the system that they meet', nargs='+', choices=kinds),
             '--list': option(False, 'say what there is, and do nothing'),
             '--profile': option(
                 None,

@@ -1,7 +1,7 @@
 """What a newcomer waits for: from a fresh clone to the report of the demo, and to passed tests, phase by phase; and what
 the first lines of the README answer on a photograph.
 
-    python benchmarks/first_minutes.py [--runs 3] [--phases demo install setup test] [--repository .] [--photographs 20]
+    python benchmarks/first_minutes.py [--runs 3] [--phases demo install setup test] [--photographs 20]
     python benchmarks/first_minutes.py --phases --out benchmarks/results/first_answers.json   # the latter alone
     python benchmarks/first_minutes.py --runs 1 --phases demo install --photographs 0 --out .../installed.json
 
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -31,8 +30,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 from parts.harness import ROOT, Run, run_logged, run_script, show
 
+from deadline_perception.core.detections import pairwise_iou
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.extras.contention.load import busy_programs
 
@@ -42,10 +43,6 @@ INSTALL = f'{sys.executable} -m venv installed && installed/bin/python -m pip in
 ENVIRONMENTS = {'demo': 'clone/.venv', 'install': 'installed'}  # that a phase makes
 GOAL_INSTALLED_MB = 1000.0
 GOAL_REPORT_S, GOAL_TEST_S = 180.0, 540.0  # from the clone to the report; of the tests alone
-_SAID = {
-    'demo': r'.*(?:in time|report).*',
-    'test': r'.*\d+ passed.*',
-}  # the line of a phase that says what it did
 PHOTOGRAPH = ROOT / 'examples' / 'street.jpg'
 CARS_XYXY_PX = ((0, 144, 142, 245), (319, 191, 381, 229))  # as a person sees them in it
 BUDGET_MS, SAME_IOU, LATER_ANSWERS = 100.0, 0.5, 9
@@ -71,8 +68,8 @@ print(json.dumps({'ready_s': round(ready_s, 1), 'answers': answers}))
 """
 
 
-def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict]:
-    """Time, status and last words of each phase in a clone of its own."""
+def run_once(phases: list[str], number: int) -> dict[str, dict]:
+    """Time and status of each phase in a clone of its own."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -86,18 +83,13 @@ def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict
         environment.setdefault('UV_CACHE_DIR', str(Path('~/.cache/uv').expanduser()))
         environment.setdefault('PIP_CACHE_DIR', str(Path('~/.cache/pip').expanduser()))
         for name, command in (
-            ('clone', ['git', 'clone', '--quiet', str(repository), 'clone']),
+            ('clone', ['git', 'clone', '--quiet', str(ROOT), 'clone']),
             *((phase, ['make', '-C', 'clone', phase]) for phase in phases if phase != 'install'),
             *(('install', ['sh', '-c', INSTALL]) for phase in phases if phase == 'install'),
         ):
             log = LOGS / f'{number}_{name}.log'
             status, took_s = run_logged(command, log, cwd=place, env=environment)
-            said = re.findall(_SAID.get(name, r'$^'), log.read_text(errors='replace'))
-            found[name] = {
-                'took_s': round(took_s, 1),
-                'status': status,
-                'said': ascii(said[-1].strip())[1:-1][:300] if said else '',
-            }
+            found[name] = {'took_s': round(took_s, 1), 'status': status}
             if status:
                 break
             if name in ENVIRONMENTS:
@@ -111,20 +103,11 @@ def size_mb(folder: Path) -> float:
     return sum({state.st_ino: 512 * state.st_blocks for state in found}.values()) / 1e6
 
 
-def overlap(first: list[float], second: list[float]) -> float:
-    """IoU of two boxes given as corners, px."""
-    width = min(first[2], second[2]) - max(first[0], second[0])
-    height = min(first[3], second[3]) - max(first[1], second[1])
-    shared = max(0.0, width) * max(0.0, height)
-    areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second))
-    return shared / (areas - shared)
-
-
 def has_cars(answer: dict) -> bool:
     """Each of the two cars is among what was found."""
-    return all(
-        any(overlap(car, found) >= SAME_IOU for found in answer['cars']) for car in CARS_XYXY_PX
-    )
+    found = np.array(answer['cars']).reshape(-1, 4)
+    overlaps = pairwise_iou(np.array(CARS_XYXY_PX, float), found)
+    return bool((overlaps.max(1, initial=0.0) >= SAME_IOU).all())
 
 
 def start_once(cache: Path, log: Path, is_busy: bool) -> dict:
@@ -179,7 +162,7 @@ def passed(runs: list[dict[str, dict]], name: str) -> list[dict[str, dict]]:
 
 
 def show_phases(runs: list[dict[str, dict]]) -> None:
-    """Prints the median time of each phase, and how its last run ended."""
+    """Prints the median time of each phase, and how its runs ended."""
     rows = []
     for name in runs[0]:
         mine = [run[name] for run in runs if name in run]
@@ -189,10 +172,9 @@ def show_phases(runs: list[dict[str, dict]]) -> None:
                 len(mine),
                 f'{median(one["took_s"] for one in mine):.0f}',
                 ' '.join(str(one['status']) for one in mine),
-                mine[-1]['said'],
             )
         )
-    show('first minutes', ('phase', 'runs', 'median s', 'status', 'said'), rows, words=5)
+    show('first minutes', ('phase', 'runs', 'median s', 'status'), rows)
 
 
 def main(run: Run) -> int:
@@ -200,11 +182,7 @@ def main(run: Run) -> int:
     args = run.args
     LOGS.mkdir(parents=True, exist_ok=True)
     phases = [phase for phase in PHASES if phase in args.phases]
-    runs = [
-        run_once(args.repository.absolute(), phases, number)
-        for number in range(1, args.runs + 1)
-        if phases
-    ]
+    runs = [run_once(phases, number) for number in range(1, args.runs + 1) if phases]
     if runs:
         show_phases(runs)
     facts = read_device_facts('cpu')
@@ -247,6 +225,5 @@ if __name__ == '__main__':
             '--runs': {'type': int, 'default': 3, 'least': 1},
             '--phases': {'nargs': '*', 'choices': PHASES, 'default': list(PHASES)},
             '--photographs': {'type': int, 'default': 20, 'least': 0},
-            '--repository': {'type': Path, 'default': ROOT, 'help': 'to clone'},
         },
     )

@@ -1,14 +1,13 @@
 """Several networks on one processor under the scheduler and without it: missed deadlines, and quality against what was
 promised.
 
-    python benchmarks/nested_execution.py [--minutes 10] [--tasks TASKS.yaml] [--busy 1] [--quick]
+    python benchmarks/nested_execution.py [--minutes 10] [--quick]
 
-Images come at 30 Hz for each task of the file, by default detectors of two cameras and a third network: the classifier
-of crops where its weights are there, else the detector of a third camera. In turn, each for a fourth of the time:
+Images come at 30 Hz for detectors of two cameras and the classifier of crops. In turn, each for a fourth of the time:
   scheduled, idle         one executor runs the networks by the schedule, as the node qos_scheduler does;
-  scheduled, busy         the same beside busy programs;
+  scheduled, busy         the same beside a busy program;
   three processes, idle   each network in a process of its own, which schedules it as if it had the machine to itself;
-  three processes, busy   the same beside busy programs.
+  three processes, busy   the same beside a busy program.
 A job misses when its result is not there by its deadline, one period after its release. Measured quality is that of the
 level of each result in time, at the interval that really passed until the next one; promised is what the schedule said.
 Prints a table and writes results/nested_execution.json; with --quick (20 s) below out/benchmarks.
@@ -24,7 +23,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 from parts.harness import Run, option, run_script, show
@@ -37,7 +35,7 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
 from deadline_perception.extras.several_networks.network_schedule import make_schedule
 from deadline_perception.extras.several_networks.network_scheduler import NetworkScheduler
-from deadline_perception.extras.several_networks.task_file import TaskRequest, read_tasks
+from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import Job, JobRecord, Outcome
@@ -53,19 +51,12 @@ GOAL_MISSES, GOAL_QUALITY = 0.01, 0.97
 DETECTOR_PERIODS_MS = (100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0)
 
 
-def default_tasks() -> tuple[TaskRequest, ...]:
-    """Two cameras and a third network."""
-    cameras = [TaskRequest(name, DEFAULT_MODEL, DETECTOR_PERIODS_MS) for name in ('front', 'rear')]
-    return (
-        *cameras,
-        TaskRequest(
-            'signs',
-            'crop_classifier',
-            (50.0, 100.0, 200.0, 400.0),
-            crops_of='front',
-            distance_m=50.0,
-        ),
-    )
+SIGN_PERIODS_MS = (50.0, 100.0, 200.0, 400.0)
+TASKS = (
+    TaskRequest('front', DEFAULT_MODEL, DETECTOR_PERIODS_MS),
+    TaskRequest('rear', DEFAULT_MODEL, DETECTOR_PERIODS_MS),
+    TaskRequest('signs', 'crop_classifier', SIGN_PERIODS_MS, crops_of='front', distance_m=50.0),
+)
 
 
 class Images:
@@ -191,46 +182,37 @@ def summarise(task: NestedTask, records: Sequence[JobRecord]) -> dict[str, float
     }
 
 
-def run_alone(args: argparse.Namespace, name: str, seconds: float) -> subprocess.Popen:
+def run_alone(name: str, seconds: float) -> subprocess.Popen:
     """A process that runs one task as if it had the machine to itself."""
-    words = f'--alone {name} --seconds {seconds}'.split()
-    tasks = ['--tasks', str(args.tasks)] if args.tasks else []
-    return subprocess.Popen(
-        [sys.executable, __file__, *words, *tasks], stdout=subprocess.PIPE, text=True
-    )
+    words = (sys.executable, __file__, '--alone', name, '--seconds', str(seconds))
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
 
 
 def main(run: Run) -> None:
     args = run.args
     restart_with_environment(THREADS)
     use_threads(THREADS)
-    requests = read_tasks(args.tasks) if args.tasks else default_tasks()
     images = Images()
     if args.alone:
-        tasks = load([request for request in requests if request.name == args.alone])
+        tasks = load([request for request in TASKS if request.name == args.alone])
         print('ready', flush=True)
         records = run_tasks(tasks, images, args.seconds)
         print(json.dumps(summarise(tasks[0], records[args.alone])))
         return
     seconds = 5.0 if run.quick else args.minutes * 60.0 / 4.0
     models = share_folder() / 'models'
-    for model in sorted(
-        {request.model for request in requests if not request.profile and ':' not in request.model}
-    ):
+    for model in sorted({request.model for request in TASKS}):
         ensure_profile(find_weights(model, models), 'cpu', THREADS, models / 'profiles')
-    print(f'loading {len(requests)} networks', file=sys.stderr)
-    tasks, found = load(requests), {}
-    for condition, programs in (('idle', 0), (f'beside {args.busy}', args.busy)):
-        print(f'{condition}: scheduled, then {len(requests)} processes', file=sys.stderr)
+    tasks, found = load(TASKS), {}
+    for condition, programs in (('idle', 0), ('beside 1', 1)):
+        print(f'{condition}: scheduled, then {len(TASKS)} processes', file=sys.stderr)
         with busy_programs(programs) if programs else nullcontext():
             records = run_tasks(tasks, images, seconds)
             found[f'scheduled, {condition}'] = {
                 task.name: summarise(task, records[task.name]) for task in tasks
             }
-            processes = {
-                request.name: run_alone(args, request.name, seconds) for request in requests
-            }
-            found[f'{len(requests)} processes, {condition}'] = {
+            processes = {request.name: run_alone(request.name, seconds) for request in TASKS}
+            found[f'{len(TASKS)} processes, {condition}'] = {
                 name: json.loads(process.communicate()[0].splitlines()[-1])
                 for name, process in processes.items()
             }
@@ -238,7 +220,6 @@ def main(run: Run) -> None:
     run.write(
         seconds_per_condition=seconds,
         speed_mps=SPEED_MPS,
-        busy_programs=args.busy,
         priority=PRIORITY,
         conditions=found,
     )
@@ -281,8 +262,6 @@ if __name__ == '__main__':
         main,
         {
             '--minutes': option(10.0, 'of all four conditions together', above=0.0),
-            '--tasks': option(None, 'task file; its cameras are not looked at', type=Path),
-            '--busy': option(1, 'busy programs'),
             '--alone': option(None, argparse.SUPPRESS),
             '--seconds': option(None, argparse.SUPPRESS, type=float),
         },

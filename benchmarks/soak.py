@@ -56,7 +56,7 @@ def growth_of(at_s: Sequence[float], figures: Sequence[ProcessFigures]) -> dict:
         'slope_mb_per_h': (slope, low, high),
     }
     grows = low > GROWTH_MB_PER_H and memory_mb[-1] - memory_mb[0] > GROWTH_MB
-    row['grows'] = ['memory'] * grows
+    row['grows'] = ['memory'] if grows else []
     quarter = len(figures) // 4
     for name in ('threads', 'descriptors'):
         values = [getattr(found, name) for found in figures]

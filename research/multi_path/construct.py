@@ -23,7 +23,6 @@ from statistics import median
 import numpy as np
 from construction import (
     SKIP_OPERATORS,
-    Construction,
     building_blocks,
     check_limits,
     construct,
@@ -119,12 +118,12 @@ def run(args: argparse.Namespace) -> int:
     with engine_in_use(network, facts, ends):
         network.warm_up(ends, family.input_size)
         smallest_ms, largest_ms = (_whole_frame_ms(network, path) for path in ends)
-    _print(
-        built,
-        f'{facts}',
-        float(interference.response_ms(built.longest_ms)),
-        largest_ms,
-        smallest_ms,
+    worst_ms = float(interference.response_ms(built.longest_ms))
+    print(
+        f'{built.config.name} for {facts}: {len(built.config.path_space)} paths; longest {worst_ms:.1f} ms at worst '
+        f'predicted, {largest_ms:.1f} ms measured; shortest {smallest_ms:.1f} ms measured; '
+        f'{built.weight_bytes / 1e6:.1f} MB weights and their narrow copies, '
+        f'{built.activation_bytes / 1e6:.1f} MB features'
     )
     print(f'wrote {args.out}')
     return 0
@@ -228,37 +227,6 @@ def _image(config: DetectorConfig, seed: int = 0) -> np.ndarray:
 def _whole_frame_ms(detector, path: ExecutionPath) -> float:
     image = _image(detector.config)
     return median(time_frame(detector, image, path)[0] for _ in range(_CHECKS))
-
-
-def _print(
-    built: Construction, device: str, worst_ms: float, largest_ms: float, smallest_ms: float
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    config, space = built.config, built.config.path_space
-    table = Table(title=f'{config.name} for {device}', show_header=False)
-    for stage, (kept, groups) in enumerate(zip(config.kept_blocks, config.skip_groups), 1):
-        skipped = f', skips of {", ".join(map(str, groups))}' if groups else ''
-        table.add_row(f'stage {stage}', f'{kept + sum(groups)} blocks: {kept} always run{skipped}')
-    for index, head in enumerate(config.heads):
-        table.add_row(
-            f'head {index}',
-            f'{head.convolutions} convolutions, fully connected '
-            f'{", ".join(map(str, head.fully_connected))}',
-        )
-    table.add_row('proposals', ', '.join(map(str, config.proposals)))
-    table.add_row('paths', str(len(space)))
-    table.add_row(
-        'longest path', f'{worst_ms:.1f} ms at worst predicted, {largest_ms:.1f} ms measured'
-    )
-    table.add_row('shortest path', f'{smallest_ms:.1f} ms measured')
-    table.add_row(
-        'memory',
-        f'{built.weight_bytes / 1e6:.1f} MB weights and their narrow copies, '
-        f'{built.activation_bytes / 1e6:.1f} MB features',
-    )
-    Console().print(table)
 
 
 if __name__ == '__main__':
