@@ -41,6 +41,8 @@ _GENERATED = (
     'CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, '
     'timestamp INTEGER NOT NULL, data BLOB GENERATED ALWAYS AS ({}) VIRTUAL)'
 )
+_ADDED = "INSERT INTO sqlite_master VALUES ('table', ?, ?, 0, ?)"
+_REPLACED = "UPDATE sqlite_master SET sql = ? WHERE name = 'messages'"
 _SEARCH = "instr(zeroblob(20000000), zeroblob(10000000) || 'x')"
 
 
@@ -210,19 +212,13 @@ def _sets(place: Path) -> Iterator[tuple[str, str]]:
         'mean: [.nan, .nan, .nan]',
         'colour: "\\e[2J"',
     ):
-        yield (
-            field[:30],
-            f'format: 1\nmodels: [{_MODEL[:-1]}, {field}}}]'.replace(
-                ', classes: [car], classes', ', classes'
-            ),
-        )
+        text = f'format: 1\nmodels: [{_MODEL[:-1]}, {field}}}]'
+        yield field[:30], text.replace(', classes: [car], classes', ', classes')
     yield 'code', f'format: 1\nmodels: !!python/object/apply:os.system ["touch {place / MARK}"]'
     yield 'base 60', 'format: ' + ':'.join(['1'] * 4000) + '.5'
     yield 'a merge key', BOMB + '<<: {a: 1}'
-    yield (
-        '400,000 classes',
-        f'format: 1\nmodels: [{{name: a, kind: onnx, file: a, classes: [{"x, " * 300_000}y]}}]',
-    )
+    many = _MODEL.replace('[car]', f'[{"x, " * 300_000}y]')
+    yield '400,000 classes', f'format: 1\nmodels: [{many}]'
 
 
 def _tasks(place: Path) -> Iterator[tuple[str, str]]:
@@ -250,10 +246,8 @@ def _tasks(place: Path) -> Iterator[tuple[str, str]]:
         yield f'aliases in {where!r}', BOMB + where
     yield 'a name with controls', 'tasks: {"\\e[2J": {model: compact, periods_ms: [100]}}'
     yield 'code', f'tasks: !!python/object/apply:os.system ["touch {place / MARK}"]'
-    yield (
-        '20,000 tasks',
-        'tasks:\n' + ''.join(f'  a{n}: {{model: x, periods_ms: [1]}}\n' for n in range(20_000)),
-    )
+    rows = (f'  a{n}: {{model: x, periods_ms: [1]}}\n' for n in range(20_000))
+    yield '20,000 tasks', 'tasks:\n' + ''.join(rows)
 
 
 def _mappings(place: Path) -> Iterator[tuple[str, str]]:
@@ -278,24 +272,14 @@ def _class_lists(place: Path) -> Iterator[tuple[str, str]]:
 def _annotations(place: Path) -> Iterator[tuple[str, str]]:
     cv2.imwrite(str(place / 'a.jpg'), np.full((20, 30, 3), 80, np.uint8))
 
+    whole_image = {'id': 1, 'file_name': 'a.jpg', 'width': 30, 'height': 20}
+    box = {'id': 1, 'image_id': 1, 'category_id': 1, 'bbox': [1, 2, 3, 4]}
+
     def coco(image=(), annotation=(), category=()) -> str:
-        return json.dumps(
-            {
-                'images': [
-                    {'id': 1, 'file_name': 'a.jpg', 'width': 30, 'height': 20, **dict(image)}
-                ],
-                'annotations': [
-                    {
-                        'id': 1,
-                        'image_id': 1,
-                        'category_id': 1,
-                        'bbox': [1, 2, 3, 4],
-                        **dict(annotation),
-                    }
-                ],
-                'categories': [{'id': 1, 'name': 'car', **dict(category)}],
-            }
-        )
+        images, annotations = [{**whole_image, **dict(image)}], [{**box, **dict(annotation)}]
+        categories = [{'id': 1, 'name': 'car', **dict(category)}]
+        content = {'images': images, 'annotations': annotations, 'categories': categories}
+        return json.dumps(content)
 
     yield 'as it should be', coco()
     for name, value in (
@@ -344,31 +328,16 @@ def _qualities(weights: Path) -> Iterator[tuple[str, str]]:
     yield 'as it should be', json.dumps(content)
     first = next(iter(content['paths']))
     for value in (float('nan'), 1e308, -1, ESCAPE, None, [], 10**29):
-        yield (
-            f'AP {value!r:.20}',
-            json.dumps({**content, 'paths': {**content['paths'], first: {'ap': value}}}),
-        )
+        paths = {**content['paths'], first: {'ap': value}}
+        yield f'AP {value!r:.20}', json.dumps({**content, 'paths': paths})
     yield 'a path of controls', json.dumps({**content, 'paths': {ESCAPE: {'ap': 0.3}}})
 
 
 def _segments(place: Path) -> Iterator[tuple[str, str]]:
-    record = {
-        'form': '8 bit',
-        'error_db': 30.0,
-        'time_ms': 1.0,
-        'eager_ms': 2.0,
-        'file': 'a.blob',
-        'sha256': 'ff',
-        'reason': '',
-    }
-    content = {
-        'format': 1,
-        'origin': {'network': '00'},
-        'complete': True,
-        'failed': [],
-        'attempt': '',
-        'segments': {'stem': record},
-    }
+    record = {'form': '8 bit', 'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
+    record |= {'file': 'a.blob', 'sha256': 'ff', 'reason': ''}
+    content = {'format': 1, 'origin': {'network': '00'}, 'complete': True, 'failed': []}
+    content |= {'attempt': '', 'segments': {'stem': record}}
     yield 'of another origin', json.dumps(content)
     for name, value in (
         ('file', '../../../etc/passwd'),
@@ -376,10 +345,8 @@ def _segments(place: Path) -> Iterator[tuple[str, str]]:
         ('reason', ESCAPE),
         ('form', ESCAPE),
     ):
-        yield (
-            f'{name} {value!r:.20}',
-            json.dumps({**content, 'segments': {'stem': {**record, name: value}}}),
-        )
+        segments = {'stem': {**record, name: value}}
+        yield f'{name} {value!r:.20}', json.dumps({**content, 'segments': segments})
     yield 'origin of controls', json.dumps({**content, 'origin': {'network': ESCAPE}})
 
 
@@ -437,49 +404,23 @@ def _weights(weights: Path) -> Iterator[tuple[str, bytes]]:
         ('kind', ESCAPE),
     ):
         value = {**json.loads(facts['config']), **change} if isinstance(change, dict) else change
-        yield (
-            f'{name} {change!r:.30}',
-            _safetensors(
-                {
-                    **header,
-                    '__metadata__': {
-                        **facts,
-                        name: value if isinstance(value, str) else json.dumps(value),
-                    },
-                },
-                whole[8 + size :],
-            ),
-        )
+        text = value if isinstance(value, str) else json.dumps(value)
+        changed = {**header, '__metadata__': {**facts, name: text}}
+        yield f'{name} {change!r:.30}', _safetensors(changed, whole[8 + size :])
     yield 'a header of 2^60 bytes', (2**60).to_bytes(8, 'little')
-    yield (
-        'tensors of 2^62 values',
-        _safetensors({'a': {'dtype': 'F32', 'shape': [2**62], 'data_offsets': [0, 4]}}, bytes(4)),
-    )
-    yield (
-        'tensors that overlap',
-        _safetensors(
-            {name: {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]} for name in ('a', 'b')},
-            bytes(4),
-        ),
-    )
+    tensor = {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}
+    yield 'tensors of 2^62 values', _safetensors({'a': {**tensor, 'shape': [2**62]}}, bytes(4))
+    yield 'tensors that overlap', _safetensors({'a': tensor, 'b': tensor}, bytes(4))
 
 
 def _elastic(place: Path) -> Iterator[tuple[str, bytes]]:
-    facts = {
-        'format': 1,
-        'settings': [0.5, 1.0],
-        'source': {
-            'model': 'resnet18',
-            'class_names': ['a', 'b'],
-            'input_size': [64, 64],
-            'mean': [0, 0, 0],
-            'deviation': [1, 1, 1],
-        },
-    }
+    source_of = {'model': 'resnet18', 'class_names': ['a', 'b'], 'input_size': [64, 64]}
+    source_of |= {'mean': [0, 0, 0], 'deviation': [1, 1, 1]}
+    facts = {'format': 1, 'settings': [0.5, 1.0]}
     (place / 'payload.py').write_text(f'open({str(place / MARK)!r}, "w")\n')
 
     def elastic(source=(), **more) -> bytes:
-        content = {**facts, **more, 'source': {**facts['source'], **dict(source)}}
+        content = {**facts, **more, 'source': {**source_of, **dict(source)}}
         return save({'a': torch.zeros(3)}, {'elastic': json.dumps(content)})
 
     yield 'without its weights', elastic()
@@ -550,22 +491,18 @@ def _drive_bag(place: Path, plugin: StoragePlugin) -> Path:
     return next(file for file in folder.iterdir() if file.suffix in ('.mcap', '.db3'))
 
 
+def _record(kind: bytes, content: bytes) -> bytes:
+    return kind + len(content).to_bytes(8, 'little') + content
+
+
 def _mcap(place: Path) -> Iterator[tuple[str, bytes]]:
     file = place / 'drive.mcap'
     write_bag(render_drive(0.5, seed=1), file)
     yield 'as it should be', file.read_bytes()
     file.unlink()
     magic = b'\x89MCAP0\r\n'
-    head = magic + b'\x01' + (8).to_bytes(8, 'little') + bytes(8)
-    end = (
-        b'\x0f'
-        + (4).to_bytes(8, 'little')
-        + bytes(4)
-        + b'\x02'
-        + (20).to_bytes(8, 'little')
-        + bytes(20)
-        + magic
-    )
+    head = magic + _record(b'\x01', bytes(8))
+    end = _record(b'\x0f', bytes(4)) + _record(b'\x02', bytes(20)) + magic
     compressor = zstandard.ZstdCompressor(level=19).compressobj()
     bomb = b''.join(compressor.compress(bytes(2**24)) for _ in range(128)) + compressor.flush()
     for stated in (1000, 2**31, 2**62):
@@ -582,10 +519,8 @@ def _mcap(place: Path) -> Iterator[tuple[str, bytes]]:
         yield f'2 GiB in a chunk that states {stated}', head + chunk + end
         yield f'the same, cut off {stated}', head + chunk
     for claim in (2**31, 2**60, 2**62, 2**63):
-        yield (
-            f'a record of {claim} bytes',
-            head + b'\x06' + claim.to_bytes(8, 'little') + bytes(100),
-        )
+        record = b'\x06' + claim.to_bytes(8, 'little') + bytes(100)
+        yield f'a record of {claim} bytes', head + record
     yield from hostile_bags()
 
 
@@ -611,26 +546,18 @@ def _sqlite(place: Path) -> Iterator[tuple[str, bytes]]:
             with closing(sqlite3.connect(copy)) as database:
                 database.execute('PRAGMA writable_schema = ON')
                 if instead:
-                    database.execute(
-                        "UPDATE sqlite_master SET sql = ? WHERE name = 'messages'", (statement,)
-                    )
+                    database.execute(_REPLACED, (statement,))
                 else:
-                    database.execute(
-                        "INSERT INTO sqlite_master VALUES ('table', ?, ?, 0, ?)",
-                        (name, name, statement),
-                    )
+                    database.execute(_ADDED, (name, name, statement))
                 database.commit()
-            yield (
-                f'{name}{" in the place of the messages" if instead else ""}',
-                Path(copy).read_bytes(),
-            )
+            where = ' in the place of the messages' if instead else ''
+            yield f'{name}{where}', Path(copy).read_bytes()
 
 
 def _png(width: int, height: int, *, rows: int = 10_000_000, texts: int = 0) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
-        )
+        size, checksum = (struct.pack('>I', n) for n in (len(data), zlib.crc32(kind + data)))
+        return size + kind + data + checksum
 
     fold, blocks = zlib.compressobj(), repeat(bytes(10_000_000), rows // 10_000_000)
     return (
