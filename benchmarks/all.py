@@ -32,11 +32,8 @@ from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 LOGS = ROOT / 'out' / 'benchmarks'
-MOST_BUSY, LOOK_S, PATIENCE_S = (
-    0.1,
-    3.0,
-    300.0,
-)  # share of all processors, over this time; longest wait
+# Share of all processors, over this time; longest wait.
+MOST_BUSY, LOOK_S, PATIENCE_S = (0.1, 3.0, 300.0)
 OVERTIME = 2.0
 QUICK = '--quick'
 DOCUMENT = ROOT / 'benchmarks' / 'README.md'

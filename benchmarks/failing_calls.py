@@ -44,10 +44,8 @@ _LIBRARY = 'FAILING_CALLS_LIBRARY'
 _QUICK_PATHS, _QUICK_ERRORS, _QUICK_ALLOCATIONS = 10, ('EIO',), 20
 # In a traceback: CPython waits for a thread that had no memory to begin.
 _NEVER_BEGAN = re.compile(r'threading\.py", line \d+ in start\b')
-_DRAWN = (
-    '.png',
-    '.mp4',
-)  # a library passes over what it has no memory for: these only have to be readable
+# A library passes over what it has no memory for: these only have to be readable.
+_DRAWN = ('.png', '.mp4')
 Files = dict[str, bytes | None]  # content by name, None of a folder
 
 

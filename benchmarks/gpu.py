@@ -165,9 +165,8 @@ def run(part: Part, into: Path) -> dict:
     """Runs a part, and says what came of it."""
     words = [sys.executable, *(word.replace('{into}', str(into)) for word in part.command.split())]
     print(f'{part.name}: {part.shows}', flush=True)
-    found = os.pathsep.join(
-        filter(None, (str(ROOT), os.environ.get('PYTHONPATH')))
-    )  # a server needs no install
+    # A server needs no install.
+    found = os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))
     environment = {**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': found}
     log = into / f'{part.name}.log'
     status, took_s = run_logged(words, log, LIMIT_S, cwd=ROOT, env=environment)

@@ -63,9 +63,8 @@ from deadline_perception.tools.support.model_arguments import read_classes
 
 PROCESSOR_S, LONGEST_S = 30, 120.0  # of one file; the latter on a busy machine
 MOST_MB = 1200  # of memory in use beyond what the process began with
-_ADDRESS_BYTES = (
-    2**33
-)  # beyond what it began with: what is asked for and not used does not harm, up to here
+# Beyond what it began with: what is asked for and not used does not harm, up to here.
+_ADDRESS_BYTES = 2**33
 _QUICK_OF_KIND = 3  # of each kind, its own files before those that are damaged
 _MOST_CHARACTERS = 4200  # of the line
 _UNCAUGHT = 70

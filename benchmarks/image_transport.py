@@ -24,10 +24,8 @@ SIZES = {'raw 640x480': 640 * 480 * 3, 'raw 1280x720': 1280 * 720 * 3, 'JPEG 128
 RELIABILITIES = ('best_effort', 'reliable')
 CAMERA_SETTINGS = ('default', 'fastdds.xml')
 TOPIC = '/image_transport_benchmark'
-FIND_S, SILENCE_S = (
-    15.0,
-    3.0,
-)  # time to find each other; time without an image after which no more come
+# Time to find each other; time without an image after which no more come.
+FIND_S, SILENCE_S = 15.0, 3.0
 
 
 def join_ros(settings: str, domain: int, reliability: str):

@@ -46,10 +46,8 @@ MODULES = (
 LOADED_BEFORE = ('cv2', 'hypothesis', 'scipy.optimize', 'torch')
 GOAL_SHARE = 0.85
 MUTANTS, SEED = 25, 0  # of each module, and of the sample
-LEAST_LIMIT_S, SLOWER = (
-    20.0,
-    5.0,
-)  # a mutant that takes longer than this many times the tests does not end
+# A mutant that takes longer than this many times the tests does not end.
+LEAST_LIMIT_S, SLOWER = (20.0, 5.0)
 SWAPPED = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,

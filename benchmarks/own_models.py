@@ -51,10 +51,8 @@ MERGED = {
     'motorcycle': 'bike',
     'motorbike': 'bike',
 }
-TRIED_WRONG, LEAST_TRIED = (
-    10,
-    24,
-)  # conventions that differ from the documented ones; all that are tried
+# Conventions that differ from the documented ones; all that are tried.
+TRIED_WRONG, LEAST_TRIED = 10, 24
 CALIBRATION_IMAGES = 40  # that ranges of 8 bit are measured on
 MOST_SHORT = 1.5  # points of AP50 below the reference
 MOST_LOSS, MOST_TIME = 0.5, 0.8  # of 8 bit, as `adopt` has it: points of AP, share of the time
@@ -136,18 +134,9 @@ def main(run: Run) -> None:
             )
             specs.append((row, 'float', found.spec))
             if read_exported(spec.file).layers == 'float':
+                shown = [frame.load_bgr() for frame in calibration]
                 try:
-                    specs.append(
-                        (
-                            row,
-                            '8 bit',
-                            quantised(
-                                found.spec,
-                                [frame.load_bgr() for frame in calibration],
-                                Path(folder),
-                            ),
-                        )
-                    )
+                    specs.append((row, '8 bit', quantised(found.spec, shown, Path(folder))))
                 except ModelError as error:
                     row['8 bit'] = {'refused': str(error)}
         _measure(specs, _sequence(args.data / 'val.json'), images)

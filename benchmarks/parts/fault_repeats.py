@@ -135,12 +135,10 @@ def default_camera(kind: type, topic: str, *, detects: bool = False) -> Callable
         lines = _CAMERA.format(detects=detects)
         driver = other_program(stand, lines, 'driver', environment=dict.fromkeys(VARIABLES, ''))
         try:
-            stand.wait(
-                lambda: heard, f'an answer of {node}', ANSWER_S
-            )  # before, it may not have loaded its network
-            time.sleep(
-                3.0
-            )  # the stand's own camera is silent, the node and the driver know each other
+            # Before, it may not have loaded its network.
+            stand.wait(lambda: heard, f'an answer of {node}', ANSWER_S)
+            # The stand's own camera is silent, the node and the driver know each other.
+            time.sleep(3.0)
             begun = len(heard)
             time.sleep(CAMERA_S)
         finally:

@@ -34,11 +34,8 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = (
-    sys.executable,
-    '-m',
-    'deadline_perception.tools.command_line',
-)  # of the package, without its words
+# Of the package, without its words.
+COMMAND = (sys.executable, '-m', 'deadline_perception.tools.command_line')
 END_S = 20.0  # for a program to end after Ctrl-C
 _LIMITS = {'least': ('at least', operator.ge), 'above': ('more than', operator.gt)}
 Kind = TypeVar('Kind')

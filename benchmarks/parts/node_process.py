@@ -88,6 +88,7 @@ class NodeProcess:
 
     def start(self) -> None:
         """Starts it, for the first time or anew."""
+        own = {'RCUTILS_COLORIZED_OUTPUT': '0', 'PYTHONUNBUFFERED': '1'}
         with self.log.open('a') as stream:
             self.process = subprocess.Popen(
                 self.command,
@@ -95,12 +96,7 @@ class NodeProcess:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={
-                    **os.environ,
-                    'RCUTILS_COLORIZED_OUTPUT': '0',
-                    'PYTHONUNBUFFERED': '1',
-                    **self.environment,
-                },
+                env={**os.environ, **own, **self.environment},
                 preexec_fn=lambda: ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
             )
 

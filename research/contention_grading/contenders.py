@@ -108,9 +108,8 @@ def main(name: str) -> None:
     due_s = time.monotonic()
     while True:
         work()
-        due_s = max(
-            due_s + period_s, time.monotonic() - period_s
-        )  # what could not be kept up with is left out
+        # What could not be kept up with is left out.
+        due_s = max(due_s + period_s, time.monotonic() - period_s)
         time.sleep(max(0.0, due_s - time.monotonic()))
 
 

@@ -88,23 +88,8 @@ def fit_linear(operations: np.ndarray, latencies: np.ndarray) -> np.ndarray:
 
 def features(shapes: list[ConvolutionShape]) -> np.ndarray:
     """What the forest sees: the dimensions, and what follows from them."""
-    return np.array(
-        [
-            [
-                s.in_channels,
-                s.out_channels,
-                s.kernel,
-                s.stride,
-                s.height,
-                s.width,
-                s.operations,
-                s.load_bytes,
-                s.store_bytes,
-            ]
-            for s in shapes
-        ],
-        float,
-    )
+    names = 'in_channels out_channels kernel stride height width operations load_bytes store_bytes'
+    return np.array([[getattr(shape, name) for name in names.split()] for shape in shapes], float)
 
 
 def predict_simply(

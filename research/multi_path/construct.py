@@ -42,9 +42,8 @@ from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import add_device_arguments, check_file
 
-_CLASSES = tuple(
-    f'class{number}' for number in range(8)
-)  # as many as Cityscapes has; each costs a row of one layer
+# As many as Cityscapes has; each costs a row of one layer.
+_CLASSES = tuple(f'class{number}' for number in range(8))
 _ROUNDS, _LEAST_ROUNDS = 24, 3
 _MEASURE_MS = 30_000.0
 _CHECKS = 9

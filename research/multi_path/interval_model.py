@@ -113,9 +113,8 @@ class Processor:
 
     def dram_delay(self, memory_requests: float) -> float:
         """D_dram in cycles: on average half of the requests are served before one."""
-        cycles_per_line = (
-            self.clock_mhz / 1000.0 * self.line_bytes / self.bandwidth_gb_s
-        )  # GHz * B / (GB/s)
+        # GHz * B / (GB/s).
+        cycles_per_line = self.clock_mhz / 1000.0 * self.line_bytes / self.bandwidth_gb_s
         return cycles_per_line * memory_requests / 2.0
 
     def bank_delay(self, near_requests: float) -> float:

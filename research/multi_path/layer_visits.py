@@ -126,9 +126,8 @@ def visit_layer(call: Callable[[], object], device: str) -> LayerVisit:
         if device.startswith('cuda'):
             with torch.cuda.device(device):
                 marks = [torch.cuda.Event(enable_timing=True) for _ in range(VISIT_RUNS + 1)]
-                torch.cuda._sleep(
-                    HEAD_START_CYCLES
-                )  # else a short layer is timed by how fast it is launched
+                # Else a short layer is timed by how fast it is launched.
+                torch.cuda._sleep(HEAD_START_CYCLES)
                 marks[0].record()
                 for mark in marks[1:]:
                     call()

@@ -188,14 +188,14 @@ def verdicts(runs: list[dict]) -> list[dict]:
     return rows
 
 
-def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], what: str, title: str) -> None:
+def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], title: str) -> None:
     """Mean over the seeds, and half the range."""
     rows = []
     for strategy in dict.fromkeys(run['strategy'] for run in runs):
         own = [run for run in runs if run['strategy'] == strategy]
         cells = []
         for name in paths:
-            values = [100 * run['paths'][name][what] for run in own]
+            values = [100 * run['paths'][name]['pooled_ap'] for run in own]
             cells.append(f'{statistics.fmean(values):.1f} ±{(max(values) - min(values)) / 2:.1f}')
         rows.append(
             (
@@ -247,17 +247,11 @@ def main(run: Run) -> None:
                     'steps': steps,
                     'seconds': round(seconds, 1),
                     'paths': {
-                        name: {
-                            'ap': measured[path][0].ap or 0.0,
-                            'ap50': measured[path][0].ap50 or 0.0,
-                            'pooled_ap': measured[path][1],
-                        }
-                        for name, path in paths.items()
+                        name: {'pooled_ap': measured[path].pooled} for name, path in paths.items()
                     },
                 }
             )
-    show_runs(runs, paths, 'pooled_ap', f'AP of {", ".join(ranked_by)}, 0 to 100')
-    show_runs(runs, paths, 'ap', 'AP of all classes, 0 to 100')
+    show_runs(runs, paths, f'AP of {", ".join(ranked_by)}, 0 to 100')
     found = verdicts(runs)
     for row in found:
         better = {

@@ -214,15 +214,7 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
     }
     show(
         f'{name}: {seeds} sets of {TASKS} nested networks; sums of quality over the optimum',
-        (
-            'method',
-            'mean',
-            '5th percentile',
-            'least',
-            'over maximum',
-            f'ms, {TIMED_TASKS} tasks: median',
-            'p95',
-        ),
+        f'method | mean | 5th percentile | least | over maximum | ms, {TIMED_TASKS} tasks: median | p95',
         [
             (
                 method,

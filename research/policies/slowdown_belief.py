@@ -38,9 +38,8 @@ class SlowdownBelief:
         modes, scatters, width = len(_MODES), len(_SCATTERS), _PLACES[-1] - _PLACES[0]
         self._outlier_density = _OUTLIERS / width
         above = (1.0 - _OUTLIERS) * norm.sf(_PLACES, _MODES[:, None], _SCATTERS[:, None, None])
-        self._above = (
-            above + _OUTLIERS * (_PLACES[-1] - _PLACES) / width
-        )  # [scatters, modes, places]
+        # [scatters, modes, places].
+        self._above = above + _OUTLIERS * (_PLACES[-1] - _PLACES) / width
         self._above_flat = self._above.reshape(scatters * modes, -1)
         self._peaks = (1.0 - _OUTLIERS) / (math.sqrt(2.0 * math.pi) * _SCATTERS[:, None])
         self._first_share, self._second_share = (

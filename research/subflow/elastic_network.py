@@ -116,12 +116,8 @@ def main(run: Run) -> None:
         'ordinary_accuracy': round(whole, 1),
         'tuned': before is not after,
         'accuracy': [
-            {
-                'utilisation': setting,
-                'converted': round(value, 1),
-                'tuned': round(after[setting], 1),
-            }
-            for setting, value in before.items()
+            {'utilisation': u, 'converted': round(value, 1), 'tuned': round(after[u], 1)}
+            for u, value in before.items()
         ],
     }
     run.write(**record)
