@@ -215,8 +215,11 @@ class CoRunner:
             utilisation: 0 to 1.
 
         Raises:
+            ValueError: the part lies outside.
             CoRunnerFailed: the process has ended.
         """
+        if not 0 <= utilisation <= 1:
+            raise ValueError(f'utilisation is {utilisation}, expected a part of the time, 0 to 1')
         if not self._process.is_alive():
             raise CoRunnerFailed(
                 f'the co-runner on {self._device} ended with code {self._process.exitcode}'
