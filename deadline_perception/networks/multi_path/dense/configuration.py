@@ -142,7 +142,7 @@ STREET = DenseConfig(
     heads=(HeadConfig(2, (256,)),),
     scales=(1.0, 0.75, 0.53, 0.36, 0.25),  # each has about half the pixels of the one before
     # Three further skips, a width of 0.5, 25 proposals and a lighter head, `1`, were worth less than 0.3 AP each (measured:
-    # setting_worth.py of commit 44e7b7c6). What is left has the names that it had among them.
+    # benchmarks/setting_worth.py). What is left has the names that it had among them.
     kept_groups=(0, 3, 4),
     head_labels=('0', '2'),
 )
