@@ -17,7 +17,7 @@ def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchm
     assert {
         ('runtime/detection_stream.py', 'detect'),
         ('runtime/pipeline.py', 'process'),
-        ('runtime/timed_inference.py', '_decide'),
+        ('runtime/timed_inference.py', '_advance'),
         ('timing/time_model.py', 'observe'),
     } <= seen
     assert len(calls) < 520  # of them 33 read the clock; 789 before anybody counted
