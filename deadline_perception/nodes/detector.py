@@ -56,8 +56,6 @@ from deadline_perception.system.kernel_thread import parse_cores
 from deadline_perception.system.preparation import prepare_segments
 from deadline_perception.system.priority import Role, ThreadPriority
 
-# A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
-SWITCH_INTERVAL_S = 0.0005
 # The one that receives an image stands aside for so long, so that inference begins at once: after 0.08 ms in place of
 # 0.66, the interval and what a thread takes to wake.
 STANDS_ASIDE_S = 0.0001
@@ -381,5 +379,4 @@ def _as_of(first: DetectorNode) -> list[Parameter]:
 
 
 def main() -> int:
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run_node('detector', DetectorNode)

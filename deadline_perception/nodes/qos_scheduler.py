@@ -8,7 +8,6 @@ changes, there is a new schedule, and the next jobs follow it; nothing is stoppe
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +39,6 @@ from deadline_perception.extras.several_networks.network_schedule import (
 from deadline_perception.extras.several_networks.network_scheduler import NetworkScheduler
 from deadline_perception.extras.several_networks.task_file import read_tasks
 from deadline_perception.msg import ContentionState, JobReport, Schedule
-from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
 from deadline_perception.nodes.detector_parameters import rows
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, label_info
 from deadline_perception.nodes.health import Level, Report, report_of
@@ -481,5 +479,4 @@ class QosSchedulerNode(ManagedNode):
 
 
 def main() -> int:
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run_node('qos_scheduler', QosSchedulerNode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import sys
 import threading
 import time
 import weakref
@@ -146,6 +147,8 @@ class Executor:
             priority.raise_thread(Role.WATCHDOG)
             prepare()
 
+        # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
+        sys.setswitchinterval(0.0005)
         self._failed, self._prepare = on_failure, prepare
         self.watchdog = Watchdog(on_failure, prepare=begin_watch)
         if self.priority is not priority:  # which may have raised another worker
