@@ -141,7 +141,7 @@ class RunWriter:
         self._own(topic, stamp_ns, 'FrameLatency', **values)
 
     def decision(self, stamp_ns: int, path: str = PATH, **fields) -> None:
-        changed, decided = fields.pop('changed', False), fields.pop('decided', True)
+        changed = fields.pop('changed', False)
         operators = [
             self.message(
                 'deadline_perception/msg/OperatorDecision',
@@ -150,7 +150,7 @@ class RunWriter:
                 setting=setting_text(operator.settings[level]),
                 level=level,
                 levels=len(operator.settings),
-                decided=decided,
+                decided=True,
                 changed=changed and operator.name == 'head',
                 remaining_ms=20.0,
                 bound_ms=8.0,

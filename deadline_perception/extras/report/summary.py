@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass
 from statistics import median_high
 
 import numpy as np
@@ -23,8 +20,6 @@ from deadline_perception.runtime.job import Outcome
 
 _TIMED_FRAMES = 5  # of a path, before its times are used to say where it would have fitted
 _SMALLEST_LOSS = 0.005  # of expected average precision, that is reported
-_SCENE_FRAMES, _TURNS = 15, 20  # whose scene is one; after which both factors stand still
-_NO_QUALITY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -86,18 +81,18 @@ def wasted_time(recording: Recording) -> dict[str, float | int | None]:
         for frame in recording.frames
         if frame.in_time and frame.network_ms > 0 and math.isfinite(frame.bound_ms)
     ]
-    known = _qualities(recording)
-    compared = {use.path for use in known.uses}
+    uses = _comparable_uses(recording)
+    own = {use.path: use for use in uses}
     lost = []
-    for frame, level, own in zip(known.frames, known.scene, known.own, strict=True):
-        if frame.path not in compared or not frame.in_time:
+    for frame in recording.frames:
+        if frame.decision is None or frame.path not in own or not frame.in_time:
             continue
-        fitting = [
-            use.quality * level
-            for use in known.uses
-            if use.network_p95_ms <= frame.decision.remaining_ms and use.path != frame.path
-        ]
-        lost.append(max(fitting, default=0.0) - own)
+        best = max(
+            use.quality
+            for use in uses
+            if use.network_p95_ms <= frame.decision.remaining_ms or use is own[frame.path]
+        )
+        lost.append(best - own[frame.path].quality)
     smaller = [loss for loss in lost if loss > _SMALLEST_LOSS]
     return {
         'bound_over_network': median_high(ratios) if ratios else None,
@@ -109,24 +104,26 @@ def wasted_time(recording: Recording) -> dict[str, float | int | None]:
 def beside_fixed_paths(recording: Recording) -> list[dict[str, object]]:
     """What this run expects, beside what one path for every frame would have; empty where qualities are not known.
 
+    Empty, too, where quality follows the scene.
     An estimate: a fixed path is in time on a frame where its median time fits the time that the frame had left; it has
-    its expected quality in that frame's scene there and none elsewhere, as the run has on frames that it missed.
+    its expected quality there and none elsewhere, as the run has on frames that it missed.
 
     Keys of each: `label`, `path`, `in_time` (share), `quality` (expected average precision, mean over frames).
     """
-    known = _qualities(recording)
-    uses = known.uses
+    frames = [frame for frame in recording.frames if frame.decision is not None]
+    uses = _comparable_uses(recording)
     if len(uses) < 2:
         return []
+    quality = {use.path: use.quality for use in uses}
 
     def fixed(use: PathUse) -> tuple[float, float]:
-        fits = [use.network_p50_ms <= frame.decision.remaining_ms for frame in known.frames]
-        return float(np.mean(fits)), use.quality * float(np.mean(fits * known.scene))
+        fits = sum(use.network_p50_ms <= frame.decision.remaining_ms for frame in frames)
+        return fits / len(frames), use.quality * fits / len(frames)
 
-    in_time = np.array([frame.in_time for frame in known.frames])
+    own = [quality.get(frame.path, 0.0) for frame in frames if frame.in_time]
     largest = max(uses, key=lambda use: use.network_p50_ms)
     best = max(uses, key=lambda use: fixed(use)[1])
-    rows = [('this run', '', (float(in_time.mean()), float((in_time * known.own).mean())))]
+    rows = [('this run', '', (len(own) / len(frames), sum(own) / len(frames)))]
     rows += [('longest path always', largest.path, fixed(largest))]
     rows += [('best fixed path', best.path, fixed(best))]
     return [
@@ -214,60 +211,20 @@ def classes_option(summary: dict) -> str:
     return f'--classes {helpful.name}' if helpful else '--classes NAME|FILE'
 
 
-@dataclass(frozen=True, eq=False)
-class _Qualities:
-    """What paths and scenes add to the quality that was expected of each frame, which is taken for their product.
-
-    Attributes:
-        frames: whose expected quality is known.
-        uses: paths that ran on enough of them, without those cut short; their quality is of the mean scene.
-        scene: how many times that any path sees in each frame's scene, float64 `[frames]`; 1 where quality is the path's
-            alone.
-        own: quality of each frame; an answer cut short counts as one of the worst path.
-    """
-
-    frames: list[FrameRecord]
-    uses: list[PathUse]
-    scene: np.ndarray
-    own: np.ndarray
-
-
-def _qualities(recording: Recording) -> _Qualities:
-    """Two paths ran on other frames: where quality follows the scene, their means are of other scenes. A scene is that of
-    some frames before and after; both factors are found in turn, each as the mean of what the other leaves."""
-    frames = [
-        frame
-        for frame in recording.frames
-        if frame.decision is not None and math.isfinite(frame.decision.quality)
+def _comparable_uses(recording: Recording) -> list[PathUse]:
+    """Paths whose qualities can be held against each other; none where quality follows the scene, so that those of two
+    paths are of other frames."""
+    by_path: dict[str, set[float]] = {}
+    for frame in recording.frames:
+        if frame.decision is not None and math.isfinite(frame.decision.quality):
+            by_path.setdefault(frame.path, set()).add(round(frame.decision.quality, 4))
+    if any(len(qualities) > 1 for qualities in by_path.values()):
+        return []
+    return [
+        use
+        for use in path_uses(recording)
+        if use.quality is not None and use.frames >= _TIMED_FRAMES
     ]
-    whole = [all(one.decided for one in frame.decision.operators) for frame in frames]
-    scene, counts = np.ones(len(frames)), np.array(whole, float)
-    if not any(whole):
-        return _Qualities([], [], scene[:0], scene[:0])
-    quality = np.array([frame.decision.quality for frame in frames])
-    names, path_of = np.unique([frame.path for frame in frames], return_inverse=True)
-    around = np.ones(min(_SCENE_FRAMES, len(frames)))
-    for _ in range(_TURNS):
-        of_path = _means(partial(np.bincount, path_of), quality / scene, counts)
-        of_scene = quality / np.maximum(of_path, _NO_QUALITY)[path_of]
-        scene = _means(partial(np.convolve, around, mode='same'), of_scene, counts)
-    level = scene.mean()
-    known = dict(zip(names.tolist(), (of_path * level).tolist(), strict=True))
-    not_cut = tuple(itertools.compress(frames, whole))
-    uses = [
-        replace(use, quality=known[use.path])
-        for use in path_uses(replace(recording, frames=not_cut))
-        if use.frames >= _TIMED_FRAMES
-    ]
-    least = min((use.quality for use in uses), default=0.0)
-    own = np.where(whole, quality, least * scene / level)
-    return _Qualities(frames, uses, scene / level, own)
-
-
-def _means(summed: Callable[[np.ndarray], np.ndarray], values, counts) -> np.ndarray:
-    """Of those values that count, as they are summed up; 1 where none does."""
-    among = summed(counts)
-    return np.where(among > 0.5, summed(values * counts) / np.maximum(among, 0.5), 1.0)
 
 
 def _quality(frames: list[FrameRecord]) -> float | None:
