@@ -35,6 +35,7 @@ CUDA_TESTS = (
     'test/networks/multi_path/test_checkpoint.py',
     'test/extras/training',
     'research/multi_path/test_layer_visits.py',
+    'research/layer_latency/test_layer_sweep.py',
     'test/extras/contention/test_unit.py',
     'test/extras/contention/test_load.py',
     'test/tools/test_profile.py',

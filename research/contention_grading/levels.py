@@ -18,6 +18,7 @@ from scipy.fft import dct, idct
 from scipy.optimize import brentq
 
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.extras.contention.load import check_units, units_text
 
 FEWEST_DELAYS = 20
 _AVERAGED = 9  # frames of the moving average
@@ -49,6 +50,9 @@ class ContentionLevel:
         units: counts of contention units by kind that reproduce it; None when it was matched with none, empty where
             none are needed.
         units_delay_ms: delay of the sample network under those units; NaN without.
+
+    Raises:
+        ValueError: a value lies outside its range.
     """
 
     delay_ms: float
@@ -56,6 +60,19 @@ class ContentionLevel:
     slowdown: float = math.nan
     units: Mapping[str, int] | None = None
     units_delay_ms: float = math.nan
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.delay_ms < math.inf and 0.0 < self.share <= 1.0):
+            raise ValueError(
+                f'a contention level has a delay of {self.delay_ms} ms and a share of {self.share}, '
+                f'expected more than 0 ms and a share in (0, 1]'
+            )
+        if not (math.isnan(self.slowdown) or 1.0 <= self.slowdown < math.inf):
+            raise ValueError(
+                f'slowdown of a contention level is {self.slowdown}, expected at least 1, or NaN'
+            )
+        if self.units is not None:
+            object.__setattr__(self, 'units', check_units(self.units))
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,13 @@ class UnitDelay:
 
     units: Mapping[str, int]
     delay_ms: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'units', check_units(self.units))
+        if not 0.0 < self.delay_ms < math.inf:
+            raise ValueError(
+                f'delay beside {units_text(self.units)} units is {self.delay_ms} ms, expected more than 0'
+            )
 
 
 def grade_levels(delays_ms: Sequence[float]) -> tuple[ContentionLevel, ...]:

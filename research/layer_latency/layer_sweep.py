@@ -12,16 +12,19 @@ import math
 import random
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from layers import ConvolutionShape
 
+from deadline_perception.core.device import check_device
 from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns
 
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
 _OUTER_CHANNELS = 4  # of the layers around the measured one: few, so that they cost little
+HEAD_START_CYCLES = 4_000_000  # about 2 ms, in which the CPU hands all runs of a visit to the GPU
 _Z_95 = 1.96
 
 
@@ -58,7 +61,13 @@ class MeasuredLayers:
     samples_ms: dict[ConvolutionShape, list[float]]
 
     def median_ms(self, shape: ConvolutionShape) -> float:
-        """Median duration of a layer in ms."""
+        """Median duration of a layer in ms.
+
+        Raises:
+            ValueError: the layer was not measured.
+        """
+        if not self.samples_ms.get(shape):
+            raise ValueError(f'{shape} was not measured')
         return statistics.median(self.samples_ms[shape])
 
 
@@ -97,9 +106,16 @@ def median_uncertainty(samples_ms: Sequence[float]) -> float:
 
 
 class LayerTimer:
-    """Times convolutions on the CPU, each as the middle layer of three. Channels last, as the detector runs them."""
+    """Times convolutions on one device, each as the middle layer of three. Channels last, as the detector runs them.
 
-    def __init__(self) -> None:
+    Raises:
+        DeviceNotFound: the device is not in this machine.
+        ValueError: the device has another name.
+    """
+
+    def __init__(self, device: str = 'cpu') -> None:
+        check_device(device)
+        self._device = device
         self._noise: Any = None
 
     def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
@@ -113,18 +129,26 @@ class LayerTimer:
         before = self._weight(shape.in_channels, _OUTER_CHANNELS, 1)
         weight = self._weight(shape.out_channels, shape.in_channels, shape.kernel)
         after = self._weight(_OUTER_CHANNELS, shape.out_channels, 1)
-        image = torch.rand(shape.batch, _OUTER_CHANNELS, shape.height, shape.width)
+        image = torch.rand(
+            shape.batch, _OUTER_CHANNELS, shape.height, shape.width, device=self._device
+        )
         image = image.contiguous(memory_format=torch.channels_last)
         warm_up = min(runs, 2)
-        times_ms = []
-        with torch.inference_mode():
-            for _ in range(warm_up + runs):
+        marks = []
+        device_in_use = nullcontext() if self._device == 'cpu' else torch.cuda.device(self._device)
+        with torch.inference_mode(), device_in_use:
+            for run in range(-warm_up, runs):
+                if run == 0 and self._device != 'cpu':
+                    torch.cuda._sleep(
+                        HEAD_START_CYCLES
+                    )  # else a short layer is timed by how fast it is launched
                 features = conv2d(image, before)
-                started_ns = now_ns()
+                started = self._mark()
                 features = conv2d(features, weight, None, shape.stride, shape.kernel // 2)
-                times_ms.append(ms_from_ns(now_ns() - started_ns))
+                ended = self._mark()
                 conv2d(features, after)
-        return times_ms[warm_up:]
+                marks.append((started, ended))
+        return self._durations(marks[warm_up:])
 
     def _weight(self, out_channels: int, in_channels: int, kernel: int):
         """Random weights; all layers share their memory."""
@@ -132,10 +156,25 @@ class LayerTimer:
 
         size = out_channels * in_channels * kernel**2
         if self._noise is None or len(self._noise) < size:
-            self._noise = torch.rand(size) - 0.5
+            self._noise = torch.rand(size, device=self._device) - 0.5
         return (
             self._noise[:size].view(out_channels, kernel, kernel, in_channels).permute(0, 3, 1, 2)
         )
+
+    def _mark(self):
+        if self._device == 'cpu':
+            return now_ns()
+        import torch
+
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def _durations(self, marks: list[tuple]) -> list[float]:
+        if self._device == 'cpu':
+            return [ms_from_ns(ended - started) for started, ended in marks]
+        marks[-1][1].synchronize()
+        return [started.elapsed_time(ended) for started, ended in marks]
 
 
 def measure_layers(

@@ -5,7 +5,7 @@ Bytes are those that must pass even with a perfect cache; caches that are too sm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 FLOAT_BYTES = 4
 
@@ -21,6 +21,9 @@ class ConvolutionShape:
         height, width: size of the input in px.
         batch: images, or regions in a head.
         groups: of channels that are convolved apart; as many as there are channels in a depthwise convolution.
+
+    Raises:
+        ValueError: an attribute is no integer of at least 1.
     """
 
     in_channels: int
@@ -31,6 +34,14 @@ class ConvolutionShape:
     width: int
     batch: int = 1
     groups: int = 1
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f'{field.name} of convolution is {value!r}, expected an integer of at least 1'
+                )
 
     @property
     def family(self) -> str:

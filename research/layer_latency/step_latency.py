@@ -72,7 +72,12 @@ class StepModel:
         return f'steps of {self.depth}, {levels}'
 
     def predict(self, value: float) -> float:
-        """Latency in ms at a value of the dimension; never below 0."""
+        """Latency in ms at a value of the dimension; never below 0.
+
+        Raises:
+            ValueError: the value is not finite or below 1.
+        """
+        _check_values([value])
         line = self.upper if self._on_upper(value) else self.lower
         return max(
             0.0, line.slope_ms * math.ceil(value / self.depth) * self.depth + line.intercept_ms
@@ -82,8 +87,15 @@ class StepModel:
         """Which of the values to measure for another layer: the first and the last on each level.
 
         For a single level, or where the values show only one, the first two and the last two.
+
+        Raises:
+            ValueError: fewer than four values.
         """
         ordered = sorted(set(values))
+        if len(ordered) < LEAST_VALUES:
+            raise ValueError(
+                f'{len(ordered)} values to choose from, expected at least {LEAST_VALUES}'
+            )
         upper = [value for value in ordered if self._on_upper(value)]
         lower = [value for value in ordered if not self._on_upper(value)]
         if len(upper) < 2 or len(lower) < 2:
@@ -97,8 +109,11 @@ class StepModel:
             values: at least two different steps, best those of `choose_values`; a level of which fewer than two steps
                 were measured takes the line of the other.
             latencies_ms: what was measured there, each above 0 ms.
+
+        Raises:
+            ValueError: lengths differ, a number is out of range, or all values lie on one step.
         """
-        sizes, latencies = (np.asarray(given, float) for given in (values, latencies_ms))
+        sizes, latencies = _check(values, latencies_ms)
         rounded = self._rounded(sizes)
         upper = self._on_upper(sizes)
         lines = [
@@ -142,9 +157,16 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
         values: sizes of the dimension, at least 1 each, at least four different ones. Steps are found only as far as
             the sweep resolves and repeats them: four times at least.
         latencies_ms: what was measured at them, each above 0 ms.
+
+    Raises:
+        ValueError: lengths differ, too few values, or a number is out of range.
     """
-    sizes, latencies = (np.asarray(given, float) for given in (values, latencies_ms))
+    sizes, latencies = _check(values, latencies_ms)
     distinct = np.unique(sizes)
+    if len(distinct) < LEAST_VALUES:
+        raise ValueError(
+            f'sweep has {len(distinct)} different values, expected at least {LEAST_VALUES}'
+        )
     line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(
         sizes.tolist(), latencies.tolist()
     )
@@ -162,6 +184,36 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
             best = model
             least = score
     return best
+
+
+def check_latencies(latencies_ms: Sequence[float], count: int) -> np.ndarray:
+    """So many latencies as an array.
+
+    Raises:
+        ValueError: another number of them, or one that is not finite or not above 0 ms.
+    """
+    latencies = np.asarray(latencies_ms, dtype=float)
+    if latencies.shape != (count,):
+        raise ValueError(f'{latencies.size} latencies for {count} layers, expected one for each')
+    wrong = latencies[~(np.isfinite(latencies) & (latencies > 0.0))]
+    if len(wrong):
+        raise ValueError(f'latency is {wrong[0]} ms, expected a finite number above 0')
+    return latencies
+
+
+def _check(values: Sequence[float], latencies_ms: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    sizes = _check_values(values)
+    return sizes, check_latencies(latencies_ms, len(sizes))
+
+
+def _check_values(values: Sequence[float]) -> np.ndarray:
+    sizes = np.asarray(values, dtype=float)
+    wrong = sizes[~(np.isfinite(sizes) & (sizes >= 1.0))]
+    if len(wrong):
+        raise ValueError(
+            f'value of the dimension is {wrong[0]}, expected a finite number of at least 1'
+        )
+    return sizes
 
 
 def _candidates(distinct: np.ndarray) -> Iterator[tuple[int, int, int]]:

@@ -5,8 +5,10 @@ import random
 from dataclasses import replace
 
 import pytest
+import torch
 from layer_sweep import (
     LayerTimer,
+    MeasuredLayers,
     Repetition,
     measure_layers,
     median_uncertainty,
@@ -77,8 +79,24 @@ def test_goes_on_where_it_was_left():
     )
 
 
-def test_times_the_middle_layer():
-    timer = LayerTimer()
+def test_an_unmeasured_layer_is_refused():
+    measured = MeasuredLayers({LAYER: [1.0, 3.0, 2.0]})
+    assert measured.median_ms(LAYER) == 2.0
+    with pytest.raises(ValueError, match='was not measured'):
+        measured.median_ms(replace(LAYER, height=3))
+
+
+@pytest.mark.parametrize(
+    'device',
+    [
+        'cpu',
+        pytest.param(
+            'cuda', marks=pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')
+        ),
+    ],
+)
+def test_times_the_middle_layer(device):
+    timer = LayerTimer(device)
     large = ConvolutionShape(
         in_channels=256, out_channels=256, kernel=3, stride=1, height=32, width=32, batch=2
     )

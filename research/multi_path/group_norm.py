@@ -19,6 +19,9 @@ class GroupNormShape:
         groups: groups that share mean and standard deviation.
         height, width: size in px.
         batch: images, or regions in a head.
+
+    Raises:
+        ValueError: an attribute is below 1, or the channels are no multiple of the groups.
     """
 
     family = 'group_norm'  # layers of a family run the same kernels
@@ -27,6 +30,15 @@ class GroupNormShape:
     height: int
     width: int
     batch: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.channels, self.groups, self.height, self.width, self.batch) < 1:
+            raise ValueError(f'{self} has an attribute below 1')
+        if self.channels % self.groups:
+            raise ValueError(
+                f'channels of group_norm is {self.channels}, expected a multiple of its {self.groups} '
+                'groups'
+            )
 
     @property
     def elements(self) -> int:

@@ -44,11 +44,21 @@ class MeasuredLayer:
         counts: its instructions.
         mean_ms: mean execution time.
         worst_ms: longest execution time.
+
+    Raises:
+        ValueError: the times are not positive, or the mean is above the worst.
     """
 
     counts: LayerCounts
     mean_ms: float
     worst_ms: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mean_ms <= self.worst_ms < float('inf'):
+            raise ValueError(
+                f'execution time of layer is {self.mean_ms} ms on average and {self.worst_ms} ms at '
+                f'worst, expected 0 < mean <= worst'
+            )
 
 
 def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> CoveringModel:

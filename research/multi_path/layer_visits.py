@@ -21,10 +21,10 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.stopwatch import now_ms, synchronise
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
+from layer_sweep import HEAD_START_CYCLES
 from layers import ConvolutionShape
 
 VISIT_RUNS = 4
-HEAD_START_CYCLES = 4_000_000  # about 2 ms, in which the CPU hands all runs of a visit to the GPU
 REPEATABLE = 1.5  # assumed: alone, only what takes the processor away makes a run take so much longer than the next
 _CO_RUNNER_PERIOD_S = 0.05
 _CO_RUNNER_STARTS_S = 120.0
@@ -47,10 +47,23 @@ class LayerVisit:
     Attributes:
         times_ms: their times, at least two.
         switches: how often the system took the processor from this process in each run; on a GPU 0.
+
+    Raises:
+        ValueError: there are fewer than two times, one is not positive, or there are not as many switches.
     """
 
     times_ms: tuple[float, ...]
     switches: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.times_ms) < 2 or not all(0 < value < float('inf') for value in self.times_ms):
+            raise ValueError(
+                f'times of a visit are {self.times_ms} ms, expected at least two, all above 0 ms'
+            )
+        if len(self.switches) != len(self.times_ms) or min(self.switches) < 0:
+            raise ValueError(
+                f'switches of a visit are {self.switches}, expected {len(self.times_ms)} counts'
+            )
 
     def execution_ms(self, alone: bool) -> tuple[float, ...]:
         """The runs that were not interrupted, and the fastest in any case.

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
+from outcome import check_outcome
+
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import (
@@ -25,6 +27,9 @@ class FixedPath:
         path_space: all paths of the network.
         forecast: expected idle times.
         quality: expected average precision of the paths.
+
+    Raises:
+        ValueError: the path is not in the space.
     """
 
     name = 'fixed'
@@ -58,6 +63,7 @@ class FixedPath:
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: the path is fixed; see `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
 
     def _keep(
         self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float
@@ -83,6 +89,9 @@ class Reactive(FixedPath):
         rungs: most paths of the ladder, >= 2: the best ones at times spread evenly, on a logarithmic scale, from the
             cheapest path to the best. The paper's set has three networks, after its pruning.
         paths: those that the ladder may have; None: all.
+
+    Raises:
+        ValueError: `rungs` is out of range, or forecast or quality gives values that are.
     """
 
     def __init__(
@@ -95,6 +104,8 @@ class Reactive(FixedPath):
         rungs: int = 8,
         paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
+        if rungs < 2:
+            raise ValueError(f'rungs is {rungs}, expected at least 2')
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
         best = FrontierPolicy(path_space, forecast, quality, paths=paths).starts()
         self.ladder = spread_evenly(best, rungs)
@@ -104,6 +115,7 @@ class Reactive(FixedPath):
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Climbs or descends; see `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
         if latency_ms <= remaining_ms:
             self._rung = min(self._rung + 1, len(self.ladder) - 1)
         else:

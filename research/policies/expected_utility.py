@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
+from outcome import check_outcome
 from slowdown_belief import SlowdownBelief
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
@@ -38,6 +39,9 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
         keep_epsilon: see there; here of utility.
         paths: see there.
+
+    Raises:
+        ValueError: as `FrontierPolicy`, or cost or worth is out of range.
     """
 
     name = 'expected_utility'
@@ -56,6 +60,12 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         keep_epsilon: float = 0.005,
         paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
+        if not 0.0 <= miss_cost <= MAX_MISS_COST:
+            raise ValueError(
+                f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]'
+            )
+        if not 0.0 <= late_worth <= 1.0:
+            raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
         self._miss_cost, self._late_worth = miss_cost, late_worth
         self._belief = belief or SlowdownBelief()
@@ -110,6 +120,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Learns what the frame took; of one that was late before its end, that it takes longer than it had. See
         `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
         if not self._whole_ms > 0.0:
             return
         if 0.0 < latency_ms < math.inf:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from outcome import check_outcome
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath
@@ -67,6 +68,7 @@ class _ChosenOnce:
 
     def _ratio(self, latency_ms: float, remaining_ms: float) -> float:
         """Time over forecast of the frame before; at least that of its time where it was late."""
+        check_outcome(latency_ms, remaining_ms)
         took_ms = latency_ms if latency_ms < math.inf else max(remaining_ms, self._ms[self._chosen])
         return max(float(took_ms / self._ms[self._chosen]), 1e-3)
 
@@ -176,6 +178,7 @@ class PressureTiers(_ChosenOnce):
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """See `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
         pressure = latency_ms / remaining_ms if remaining_ms > 0.0 else math.inf
         self._calm = self._calm + 1 if pressure < _RAMS_UP else 0
         if pressure > _RAMS_DOWN:

@@ -63,11 +63,18 @@ class SlowdownBelief:
 
         Args:
             ratio: latency over expected idle time, > 0. One outside [0.7, 9.5] tells as much as the nearer limit.
+
+        Raises:
+            ValueError: the ratio is not a positive, finite number.
         """
         self._update(self._likelihoods(ratio, 1.0))
 
     def observe_at_least(self, ratio: float) -> None:
-        """Takes in a frame of which only that is known: it was aborted, or nobody waited for its end."""
+        """Takes in a frame of which only that is known: it was aborted, or nobody waited for its end.
+
+        Raises:
+            ValueError: the ratio is not a positive, finite number.
+        """
         self._update(self._above[:, :, self._place(self._log(ratio))])
 
     def probability_above(
@@ -85,11 +92,18 @@ class SlowdownBelief:
 
         Returns:
             float64, as large as `ratios`.
+
+        Raises:
+            ValueError: the ratio is not a positive, finite number, or the share is out of range.
         """
         predicted = self._predicted if begun is None else self._of_the_rest(*begun)
         return np.interp(ratios, _PLACES, predicted, left=1.0, right=0.0)
 
     def _of_the_rest(self, ratio: float, share: float) -> np.ndarray:
+        if not 0.0 < share <= 1.0:
+            raise ValueError(
+                f'share of the frame that has run is {share}, expected a number in (0, 1]'
+            )
         of_modes = self._of_modes * self._likelihoods(ratio, share)
         return of_modes.ravel() @ self._above_flat / of_modes.sum()
 
@@ -125,6 +139,10 @@ class SlowdownBelief:
 
     @staticmethod
     def _log(ratio: float) -> float:
+        if not 0.0 < ratio < math.inf:
+            raise ValueError(
+                f'ratio of latency to expected time is {ratio}, expected a positive, finite number'
+            )
         return math.log(ratio)
 
     @staticmethod

@@ -15,6 +15,8 @@ import itertools
 import math
 from functools import cache
 
+from outcome import check_outcome
+
 from deadline_perception.core.execution_path import (
     PROPOSALS,
     SKIP,
@@ -134,6 +136,7 @@ class ThresholdPolicy:
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
 
     def skips(self, path: ExecutionPath, skip: str, remaining_ms: float, factor: float) -> bool:
         """Whether a skip operator skips its blocks: with them, the shortest rest of the network exceeds the time."""

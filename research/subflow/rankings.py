@@ -62,10 +62,17 @@ class Importance:
         scores: float64 `[m]`, at least 0; a larger one matters more.
         damping: share of its own variance that was added to each neuron's because the covariance is singular; 0 where
             it is regular.
+
+    Raises:
+        ValueError: a score is negative or not finite.
     """
 
     scores: Tensor
     damping: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (torch.isfinite(self.scores).all() and (self.scores >= 0).all()):
+            raise ValueError(f'importance is {self.scores}, expected finite numbers of at least 0')
 
     def order(self) -> Tensor:
         """Numbers of the neurons, most important first: int64 `[m]`; equal ones stay in their order."""
@@ -74,6 +81,8 @@ class Importance:
 
 def by_obs(samples: OutputSamples) -> Importance:
     """Of every neuron; raises ValueError where fewer than two samples were taken in, or one that is not finite."""
+    if samples.count < 2:
+        raise ValueError(f'importance of {samples.count} samples, expected at least 2')
     if samples.products is None:
         return _of_few(torch.cat(samples.few))
     count, products = samples.count, samples.products
@@ -107,6 +116,8 @@ def _of_few(samples: Tensor) -> Importance:
     # (damping + X'X)^-1 = (1 - X' (damping + X X')^-1 X) / damping
     between = standardised @ standardised.T + damping * torch.eye(count, dtype=torch.float64)
     factor, failed = torch.linalg.cholesky_ex(between)
+    if failed:
+        raise ValueError('outputs hold NaN or infinity, expected finite values')
     half = torch.linalg.solve_triangular(factor, standardised, upper=False)
     unexplained = damping / (1.0 - half.square().sum(0)).clamp(min=1e-12)
     return Importance(samples.square().mean(0) * variance * unexplained / 2.0, damping)
@@ -120,7 +131,17 @@ def obs_importance(outputs: Tensor) -> Importance:
 
     Args:
         outputs: of the layer, `[n, m]`: n samples of m neurons, n at least 2.
+
+    Raises:
+        ValueError: another shape, fewer samples, or a value that is not finite.
     """
+    if outputs.dim() != 2 or len(outputs) < 2 or outputs.shape[1] < 1:
+        raise ValueError(
+            f'outputs have the shape {tuple(outputs.shape)}, expected at least 2 samples of at least 1 '
+            f'neuron'
+        )
+    if not torch.isfinite(outputs).all():
+        raise ValueError('outputs hold NaN or infinity, expected finite values')
     samples = OutputSamples(outputs.shape[1])
     samples.add(outputs)
     return by_obs(samples)
