@@ -67,7 +67,7 @@ from deadline_perception.runtime.look_twice import with_passes
 FINE, FIRST = 'street', 'street-first'
 FULL = 'street 1248x704'
 LOOKS = {
-    'street 448x256': (FINE, 'r0.36-s00000-w1.00-p100-h2'),
+    'street 544x320': (FINE, 'r0.44-s00000-w1.00-p100-h2'),
     'street 672x384': (FINE, 'r0.53-s00000-w1.00-p100-h2'),
     FULL: (FINE, 's00000-w1.00-p100-h2'),
     'street-first 320x192': (FIRST, 'r0.50'),
@@ -76,11 +76,11 @@ LOOKS = {
 }
 FIRST_LOOKS = ('street-first 320x192', 'street-first 416x256', 'street-first 640x384')
 FINE_LOOKS = {
-    'street 448x256': 1.0,
+    'street 544x320': 1.0,
     'street 672x384': 1.0,
     FULL: 2.0,
 }  # with their weights in the fit
-OWN_FIRST = 'street 448x256'  # the first look of `street` without another network
+OWN_FIRST = 'street 544x320'  # the first look of `street` without another network
 LONGEST = f'street-first 640x384, then {FULL}'
 WEIGHTS_OF_KINDS = {'bdd100k': 3.0, NEGATIVES: 6.0}  # in the fit, 1 of the others
 NEAR_HEIGHT = 0.5  # of the image; persons that are higher are near

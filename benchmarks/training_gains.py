@@ -46,7 +46,7 @@ PATHS = (
     's00000-w1.00-p100-h2',
     'r0.75-s00000-w1.00-p100-h0',
     'r0.53-s00000-w1.00-p100-h0',
-    'r0.36-s00000-w1.00-p100-h0',
+    'r0.44-s00000-w1.00-p100-h0',
 )
 TEACHERS = {
     START: 'vehicle,person,non-vehicle',

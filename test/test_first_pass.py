@@ -14,7 +14,7 @@ from deadline_perception.networks.multi_path.score_calibration import ScoreCalib
 from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox
 
-STREET_PATHS = [f'{scale}s00000-w1.00-p100-h2' for scale in ('r0.36-', 'r0.53-', '')]
+STREET_PATHS = [f'{scale}s00000-w1.00-p100-h2' for scale in ('r0.44-', 'r0.53-', '')]
 
 
 @pytest.fixture

@@ -25,14 +25,11 @@ from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 OURS, PUBLIC = 'street', 'street-first'
 # Of every scale the whole path, mostly one that skips all that can be skipped, and some between that the frontier plans.
 OUR_PATHS = (
-    'r0.25-s01100-w0.75-p50-h0',
-    'r0.25-s00000-w1.00-p100-h0',
-    'r0.25-s00000-w1.00-p100-h2',
-    'r0.36-s01100-w0.75-p50-h0',
-    'r0.36-s01100-w1.00-p100-h0',
-    'r0.36-s01000-w1.00-p100-h0',
-    'r0.36-s00000-w1.00-p100-h0',
-    'r0.36-s00000-w1.00-p100-h2',
+    'r0.44-s01100-w0.75-p50-h0',
+    'r0.44-s01100-w1.00-p100-h0',
+    'r0.44-s01000-w1.00-p100-h0',
+    'r0.44-s00000-w1.00-p100-h0',
+    'r0.44-s00000-w1.00-p100-h2',
     'r0.53-s01100-w1.00-p100-h0',
     'r0.53-s01100-w1.00-p100-h2',
     'r0.53-s00000-w1.00-p100-h0',

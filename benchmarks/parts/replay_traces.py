@@ -30,7 +30,7 @@ from parts.beside_programs import beside_programs
 from parts.harness import turns
 from parts.replay_recording import LOOKS, OURS
 
-LONGEST = ('r0.36-s00000-w1.00-p100-h2', 's00000-w1.00-p100-h2')  # both looks of a frame
+LONGEST = ('r0.44-s00000-w1.00-p100-h2', 's00000-w1.00-p100-h2')  # both looks of a frame
 BLOCK = 250  # frames that are kept at once
 STALL_MS, STALL_PERIOD_MS = 8.0, 700.0  # some 5 % of frames of 30 ms meet one
 _STALLS = """

@@ -76,8 +76,8 @@ SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above:
 SWITCHED = (
     's00000-w1.00-p100-h2',
     'r0.53-s00000-w1.00-p100-h0',
-    'r0.36-s00000-w1.00-p100-h2',
-    'r0.25-s01100-w0.75-p50-h0',
+    'r0.44-s00000-w1.00-p100-h2',
+    'r0.44-s01100-w0.75-p50-h0',
 )
 SWITCH_BLOCK = 10
 SWITCH_BLOCKS = 40
