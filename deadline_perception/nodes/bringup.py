@@ -132,7 +132,8 @@ def unused_sections(values: Mapping[str, object]) -> list[str]:
 
 
 def _full_name(entry: NodeEntry, values: Mapping[str, object]) -> str:
-    return '/' + '/'.join(filter(None, (str(values['namespace']).strip('/'), entry.name)))
+    namespace = str(values['namespace']).strip('/')
+    return f'/{namespace}/{entry.name}'.replace('//', '/')
 
 
 def process_order(entry: NodeEntry, values: Mapping[str, object]) -> ProcessOrder:

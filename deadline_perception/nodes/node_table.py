@@ -55,13 +55,22 @@ NODES = (  # started again when they end by themselves
         lifecycle=True,
         pinned_environment=True,
         unless='tasks',
-        parameters=_same('model', 'profile', 'device', 'autostart', 'image_transport'),
+        parameters=_same(
+            'model',
+            'profile',
+            'device',
+            'autostart',
+            'image_transport',
+        ),
     ),
     NodeEntry(
         'path_visualizer',
         remaps=(('image', 'image_topic'),),
         unless='tasks',
-        parameters=_same('image_transport', 'camera_info_topic'),
+        parameters=_same(
+            'image_transport',
+            'camera_info_topic',
+        ),
     ),
 )
 OPTIONAL_NODES = (  # the same of those that an argument asks for
@@ -69,7 +78,11 @@ OPTIONAL_NODES = (  # the same of those that an argument asks for
         'qos_scheduler',
         lifecycle=True,
         pinned_environment=True,
-        parameters=_same('tasks', 'autostart', 'image_transport'),
+        parameters=_same(
+            'tasks',
+            'autostart',
+            'image_transport',
+        ),
         wanted_by='tasks',
     ),
     NodeEntry(
@@ -90,7 +103,13 @@ OPTIONAL_NODES = (  # the same of those that an argument asks for
 PLAYER = NodeEntry(
     'bag_player',
     remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
-    parameters=_same('bag', 'rate', 'camera', 'image_topic', 'camera_info_topic'),
+    parameters=_same(
+        'bag',
+        'rate',
+        'camera',
+        'image_topic',
+        'camera_info_topic',
+    ),
 )
 RECORDER = NodeEntry(
     'bag_recorder',
