@@ -123,13 +123,9 @@ def sizes(root: Path) -> dict[str, Size]:
     return found
 
 
-def parts(package: Path) -> list[str]:
-    """Folders and modules at the top of the package."""
-    return sorted(
-        path.stem
-        for path in package.iterdir()
-        if path.stem != '__init__' and (path.suffix == '.py' or (path / '__init__.py').is_file())
-    )
+def suite_parts(files: dict[str, str]) -> list[str]:
+    """Folders and modules of the suite at the top of the package."""
+    return sorted({name.partition('/')[0] for name in files if is_of_suite(name)} - {'__init__.py'})
 
 
 def is_of_suite(name: str) -> bool:
@@ -221,11 +217,8 @@ def main() -> None:
     print(f'{sum(words.values())} private words')
     for pattern, count in sorted(words.items(), key=lambda word: -word[1]):
         print(f'  {count:4d} {pattern}  ->  {PRIVATE_WORDS[pattern]}')
-    found = parts(root / 'deadline_perception')
-    folders = [name for name in found if (root / 'deadline_perception' / name).is_dir()]
-    print(
-        f'{len(folders)} folders and {len(found) - len(folders)} modules at the top: {", ".join(found)}'
-    )
+    found = suite_parts(files)
+    print(f'{len(found)} parts of the suite: {", ".join(found)}')
 
 
 if __name__ == '__main__':

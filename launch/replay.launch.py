@@ -57,15 +57,14 @@ def _values(context: LaunchContext) -> dict[str, object]:
 
 def _check(context: LaunchContext) -> list:
     values = bag_replay.prepare_replay(_values(context))
-    if values['record']:
-        bag_replay.check_recording(Path(str(values['record'])).expanduser())
+    bag_replay.check_recording(values)
     return [SetLaunchConfiguration('image_transport', str(values['image_transport']))]
 
 
 def _replay(context: LaunchContext) -> list:
     values = _values(context)
     recorder = _start(bringup.process_order(RECORDER, values)) if values['record'] else []
-    return [*recorder, *_start(bag_replay.readiness_order(values))]
+    return [*recorder, *_start(bringup.readiness_order(values))]
 
 
 def _start(order: ProcessOrder) -> list:

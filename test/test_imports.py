@@ -1,9 +1,12 @@
-"""What promises to work without torch loads without it, and nothing imports research; the rest `lint-imports` checks."""
+"""What promises to work without torch loads without it, nothing imports research, no files import each other in a
+circle; the rest `lint-imports` checks."""
 
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 
+import grimp
 import pytest
 from python_run import run_python
 
@@ -56,6 +59,15 @@ def test_only_nodes_import_generated_messages(imported):
 def test_nothing_imports_research(repository, imported):
     research = {'research', *(file.stem for file in repository.glob('research/*/*.py'))}
     assert not research & {name.partition('.')[0] for name in imported}
+
+
+def test_no_files_import_each_other_in_a_circle():
+    graph = grimp.build_graph('deadline_perception')
+    written = [name for name in graph.modules if not name.startswith('deadline_perception.msg')]
+    assert len(written) > 300
+    TopologicalSorter(
+        {name: graph.find_modules_directly_imported_by(name) for name in written}
+    ).prepare()
 
 
 def test_parts_load_without_torch_nor_the_package_itself_anything(repository):

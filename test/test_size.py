@@ -12,6 +12,7 @@ import pytest
 MOST_TOKENS = 128_317
 MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
+MOST_PARTS = 9  # folders and modules at its top
 
 
 @pytest.fixture(scope='module')
@@ -38,6 +39,10 @@ def test_suite_grows_in_neither_tokens_nor_density(size, files):
     suite = size.halves(files)['suite']
     assert suite.tokens <= MOST_TOKENS
     assert suite.tokens / suite.code_lines <= MOST_TOKENS_A_LINE
+
+
+def test_suite_has_few_parts(size, files):
+    assert len(size.suite_parts(files)) <= MOST_PARTS
 
 
 def test_suite_imports_no_extra(size, files):

@@ -1,38 +1,12 @@
-"""How a bag is played to the nodes, and what they publish recorded: what is started, and what is refused before."""
+"""What is refused before a bag is played to the nodes, or what they publish recorded."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.core.child_command import module_command
-from deadline_perception.nodes.bringup import (
-    NODES_PACKAGE,
-    common_ros_arguments,
-    process_order,
-    wanted_nodes,
-)
-from deadline_perception.nodes.node_table import (
-    PLAYER,
-    RECORDER,
-    BringupError,
-)
-from deadline_perception.system.supervision import ProcessOrder
-
-
-def readiness_order(values: Mapping[str, object]) -> ProcessOrder:
-    """Waits until all nodes are ready, and then has the bag played."""
-    awaited = [entry.name for entry in wanted_nodes(values)] + (
-        [RECORDER.name] if values['record'] else []
-    )
-    command = module_command(
-        NODES_PACKAGE, 'bag_readiness', *awaited, '--ros-args', *common_ros_arguments(values)
-    )
-    # Now and then the middleware does not introduce a new process to the others; the next one meets them.
-    player = replace(process_order(PLAYER, values, ends_run=True), retries=2)
-    return ProcessOrder('readiness', tuple(command), then=(player,))
+from deadline_perception.nodes.node_table import BringupError
 
 
 def prepare_replay(values: Mapping[str, object]) -> Mapping[str, object]:
@@ -61,12 +35,15 @@ def prepare_replay(values: Mapping[str, object]) -> Mapping[str, object]:
     return {**values, 'image_transport': transport}
 
 
-def check_recording(file: Path) -> None:
-    """Finds out what would end a recording, before anything is loaded.
+def check_recording(values: Mapping[str, object]) -> None:
+    """Finds out what would end a recording, if one is wanted, before anything is loaded.
 
     Raises:
         BringupError: the recording would replace a file, or cannot be written.
     """
+    if not values['record']:
+        return
+    file = Path(str(values['record'])).expanduser()
     if file.exists():
         raise BringupError(f'{file} exists already, expected a new name for the recording')
     if file.suffix != '.mcap':

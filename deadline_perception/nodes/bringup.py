@@ -12,12 +12,14 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from deadline_perception.core.child_command import module_command
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
+from deadline_perception.nodes.bag_replay import check_recording, prepare_replay
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, as_text, read_values
 from deadline_perception.nodes.node_table import (
     NODES,
@@ -85,7 +87,7 @@ def common_ros_arguments(values: Mapping[str, object]) -> list[str]:
     """Namespace and log level, the same for all nodes."""
     words = ['--log-level', str(values['log_level'])]
     namespace = str(values['namespace']).strip('/')
-    return words + (['-r', f'__ns:=/{namespace}'] if namespace else [])
+    return [*words, '-r', f'__ns:=/{namespace}'] if namespace else words
 
 
 def node_environment(entry: NodeEntry, values: Mapping[str, object]) -> dict[str, str]:
@@ -130,31 +132,38 @@ def unused_sections(values: Mapping[str, object]) -> list[str]:
 
 
 def _full_name(entry: NodeEntry, values: Mapping[str, object]) -> str:
-    return '/' + '/'.join(filter(None, (str(values['namespace']).strip('/'), entry.name)))
+    namespace = str(values['namespace']).strip('/')
+    return f'/{namespace}/{entry.name}'.replace('//', '/')
 
 
-def process_order(
-    entry: NodeEntry, values: Mapping[str, object], *, ends_run: bool = False
-) -> ProcessOrder:
+def process_order(entry: NodeEntry, values: Mapping[str, object]) -> ProcessOrder:
     """How a node is started as a process; nodes are started again when they end by themselves."""
-    files = [
-        word for file in parameter_files(entry, values) for word in ('--params-file', str(file))
-    ]
-    command = module_command(
-        NODES_PACKAGE,
-        entry.name,
-        '--ros-args',
-        *common_ros_arguments(values),
-        *files,
-        *ros_arguments(entry, values),
-    )
+    files = parameter_files(entry, values)
     return ProcessOrder(
         entry.name,
-        tuple(command),
+        (
+            *module_command(NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values)),
+            *(word for file in files for word in ('--params-file', str(file))),
+            *ros_arguments(entry, values),
+        ),
         node_environment(entry, values),
         respawn=entry in NODES + OPTIONAL_NODES,
-        ends_run=ends_run,
     )
+
+
+def readiness_order(values: Mapping[str, object]) -> ProcessOrder:
+    """Waits until all nodes are ready, and then has the bag played."""
+    awaited = (*wanted_nodes(values), *([RECORDER] if values['record'] else []))
+    command = module_command(
+        NODES_PACKAGE,
+        'bag_readiness',
+        *(entry.name for entry in awaited),
+        '--ros-args',
+        *common_ros_arguments(values),
+    )
+    # Now and then the middleware does not introduce a new process to the others; the next one meets them.
+    player = replace(process_order(PLAYER, values), ends_run=True, retries=2)
+    return ProcessOrder('readiness', tuple(command), then=(player,))
 
 
 def start_orders(values: Mapping[str, object]) -> list[ProcessOrder]:
@@ -165,17 +174,14 @@ def start_orders(values: Mapping[str, object]) -> list[ProcessOrder]:
         BagError: nor can the bag.
         FileNotFoundError: it is not there.
     """
-    from deadline_perception.nodes import bag_replay
-
     if values['bag']:
-        values = bag_replay.prepare_replay(values)
-    if values['record']:
-        bag_replay.check_recording(Path(str(values['record'])).expanduser())
+        values = prepare_replay(values)
+    check_recording(values)
     orders = [process_order(entry, values) for entry in wanted_nodes(values)]
     if values['record']:
         orders.append(process_order(RECORDER, values))
     if values['bag']:
-        orders.append(bag_replay.readiness_order(values))
+        orders.append(readiness_order(values))
     return orders
 
 
@@ -189,18 +195,14 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     for argument in ARGUMENTS:
-        option = '--' + argument.name.replace('_', '-')
-        if isinstance(argument.default, bool):
-            parser.add_argument(
-                option,
-                action=argparse.BooleanOptionalAction,
-                default=argument.default,
-                help=argument.description,
-            )
-        else:
-            parser.add_argument(
-                option, default=argument.default, metavar='X', help=argument.description
-            )
+        is_flag = isinstance(argument.default, bool)
+        parser.add_argument(
+            '--' + argument.name.replace('_', '-'),
+            action=argparse.BooleanOptionalAction if is_flag else 'store',
+            default=argument.default,
+            metavar=None if is_flag else 'X',
+            help=argument.description,
+        )
     return parser
 
 
@@ -226,8 +228,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 # RViz's layout shows the topics of nodes without a namespace; a relative name lies in the one of RViz itself.
-RVIZ_REMAPS = tuple(
-    (f'/{topic}', topic) for topic in ('path_visualizer/image', 'path_visualizer/markers')
+RVIZ_REMAPS = (
+    ('/path_visualizer/image', 'path_visualizer/image'),
+    ('/path_visualizer/markers', 'path_visualizer/markers'),
 )
 
 
@@ -242,17 +245,15 @@ def rviz_order(values: Mapping[str, object]) -> ProcessOrder:
         raise BringupError(
             'use_rviz is set, but rviz2 is not installed; it comes with ROS, not with the PyPI wheels'
         )
-    layout = share_folder() / 'config' / 'perception.rviz'
-    remaps = [word for topic, outside in RVIZ_REMAPS for word in ('-r', f'{topic}:={outside}')]
     return ProcessOrder(
         'rviz2',
         (
             program,
             '-d',
-            str(layout),
+            str(share_folder() / 'config' / 'perception.rviz'),
             '--ros-args',
             *common_ros_arguments(values),
-            *remaps,
+            *(word for topic, outside in RVIZ_REMAPS for word in ('-r', f'{topic}:={outside}')),
             '-p',
             f'use_sim_time:={as_text(values["use_sim_time"])}',
         ),

@@ -190,5 +190,5 @@ def read_values(given: Mapping[str, Value], pushed: str = '') -> dict[str, Value
             f'image_transport compressed'
         )
     if pushed and not str(values['namespace']).startswith('/'):
-        values['namespace'] = '/'.join(filter(None, (pushed.rstrip('/'), str(values['namespace']))))
+        values['namespace'] = f'{pushed.rstrip("/")}/{values["namespace"]}'.rstrip('/')
     return values

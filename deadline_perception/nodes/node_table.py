@@ -35,6 +35,11 @@ class NodeEntry:
     unless: str = ''
 
 
+def _same(*names: str) -> tuple[tuple[str, str], ...]:
+    """Parameters that arguments of the same names set."""
+    return tuple(zip(names, names))
+
+
 _VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
 NODES = (  # started again when they end by themselves
     NodeEntry('vehicle_speed', remaps=_VEHICLE),
@@ -42,7 +47,7 @@ NODES = (  # started again when they end by themselves
     NodeEntry(
         'contention_monitor',
         lifecycle=True,
-        parameters=(('device', 'device'), ('autostart', 'autostart')),
+        parameters=_same('device', 'autostart'),
     ),
     NodeEntry(
         'detector',
@@ -50,21 +55,21 @@ NODES = (  # started again when they end by themselves
         lifecycle=True,
         pinned_environment=True,
         unless='tasks',
-        parameters=(
-            ('model', 'model'),
-            ('profile', 'profile'),
-            ('device', 'device'),
-            ('autostart', 'autostart'),
-            ('image_transport', 'image_transport'),
+        parameters=_same(
+            'model',
+            'profile',
+            'device',
+            'autostart',
+            'image_transport',
         ),
     ),
     NodeEntry(
         'path_visualizer',
         remaps=(('image', 'image_topic'),),
         unless='tasks',
-        parameters=(
-            ('image_transport', 'image_transport'),
-            ('camera_info_topic', 'camera_info_topic'),
+        parameters=_same(
+            'image_transport',
+            'camera_info_topic',
         ),
     ),
 )
@@ -73,23 +78,23 @@ OPTIONAL_NODES = (  # the same of those that an argument asks for
         'qos_scheduler',
         lifecycle=True,
         pinned_environment=True,
-        parameters=(
-            ('tasks', 'tasks'),
-            ('autostart', 'autostart'),
-            ('image_transport', 'image_transport'),
+        parameters=_same(
+            'tasks',
+            'autostart',
+            'image_transport',
         ),
         wanted_by='tasks',
     ),
     NodeEntry(
         'camera_player',
         remaps=(('image', 'image_topic'),),
-        parameters=(('source', 'source'),),
+        parameters=_same('source'),
         wanted_by='source',
     ),
     NodeEntry(
         'live_view',
         remaps=(('image', 'image_topic'),),
-        parameters=(('image_transport', 'image_transport'),),
+        parameters=_same('image_transport'),
         wanted_by='view',
         unless='tasks',
     ),
@@ -98,12 +103,12 @@ OPTIONAL_NODES = (  # the same of those that an argument asks for
 PLAYER = NodeEntry(
     'bag_player',
     remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
-    parameters=(
-        ('bag', 'bag'),
-        ('rate', 'rate'),
-        ('camera', 'camera'),
-        ('image_topic', 'image_topic'),
-        ('camera_info_topic', 'camera_info_topic'),
+    parameters=_same(
+        'bag',
+        'rate',
+        'camera',
+        'image_topic',
+        'camera_info_topic',
     ),
 )
 RECORDER = NodeEntry(
@@ -115,12 +120,11 @@ RECORDER = NodeEntry(
 
 def node_parameters(entry: NodeEntry, values: Mapping[str, object]) -> dict[str, object]:
     """The parameters that the arguments set."""
-    given = {
+    return {'use_sim_time': values['use_sim_time']} | {
         parameter: value
         for parameter, argument in entry.parameters
         if (value := _value(values, argument)) != ''
     }
-    return {'use_sim_time': values['use_sim_time'], **given}
 
 
 def node_remaps(entry: NodeEntry, values: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -29,18 +29,15 @@ from deadline_perception.timing.profile import LatencyProfile, time_frame
 from deadline_perception.timing.quantiles import Quantiles
 
 PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
-_LEAST_REPEATS, _ENOUGH_S = (
-    4,
-    3.0,
-)  # segments that run eagerly take long
+_LEAST_REPEATS, _ENOUGH_S = 4, 3.0  # segments that run eagerly take long
 _BLOCK_PX = 16
 
 
 def find_reference(
     folder: Path, network: Network, facts: DeviceFacts, engine: str
 ) -> LatencyProfile | None:
-    """The profile in a folder that is nearest to the device at hand: of the same network and kind of processor, by
-    preference of the same engine, then of the same number of threads; None where there is none.
+    """The profile in a folder that is nearest to the device at hand: of the same network, with each of its segments, and
+    kind of processor, by preference of the same engine, then of the same number of threads; None where there is none.
 
     Files that cannot be read are passed over.
     """
@@ -51,7 +48,10 @@ def find_reference(
         except JsonFileError:
             continue
         same = (profile.network_hash, profile.input_size, profile.facts.kind)
-        if same == (network.network_hash, network.input_size, facts.kind):
+        if (
+            same == (network.network_hash, network.input_size, facts.kind)
+            and profile.segments.keys() >= network.path_space.carriers().keys()
+        ):
             found.append(profile)
     return max(
         found,
@@ -97,9 +97,7 @@ def transfer(
         space.largest.replace(**{operator.name: operator.settings[0]}): None
         for operator in space.operators
     }
-    chosen = distinct_paths(
-        known, paths, rng, first=[path for path in lowest if among is None or path in known]
-    )
+    chosen = distinct_paths(known, paths, rng, first=[path for path in lowest if path in known])
     segments: dict[str, list[float]] = {}
     totals: dict[str, list[float]] = {str(path): [] for path in chosen}
     begun_s = time.monotonic()
@@ -146,13 +144,14 @@ def scaled_segments(
         if reference[key].p50 > 0.0:
             ratios.setdefault(kind_of(key), []).append(times.p50 / reference[key].p50)
     factors = {kind: float(np.median(of_kind)) for kind, of_kind in ratios.items()}
-    other = float(np.median([ratio for of_kind in ratios.values() for ratio in of_kind] or [1.0]))
-    scaled = {}
-    for key, times in reference.items():
-        factor = factors.get(kind_of(key), other)
-        of_reference = Quantiles.of([value * factor for value in times.values_ms], 0)
-        scaled[key] = here.get(key, of_reference)
-    return scaled
+    other = float(np.median(sum(ratios.values(), []) or [1.0]))
+    scaled = {
+        key: Quantiles.of(
+            [value * factors.get(kind_of(key), other) for value in times.values_ms], 0
+        )
+        for key, times in reference.items()
+    }
+    return {**scaled, **here}
 
 
 def blocks_image(size: tuple[int, int]) -> np.ndarray:

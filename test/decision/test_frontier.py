@@ -151,6 +151,16 @@ def test_bound_that_equals_the_time_left_fits(policies):
             assert choice.forecast_ms == remaining_of(policy, path, 0)
 
 
+def test_what_a_bound_exceeds_by_a_rounding_is_infeasible(policies):
+    policy = policies[0][0]
+    for factor in np.linspace(1.0, 3.0, 100):
+        for path, forecast_ms, _ in policy.starts():
+            left_ms = math.nextafter(forecast_ms * factor, 0.0)
+            choice = policy.plan(left_ms, factor)
+            assert choice.path != path or not choice.feasible
+            assert choice.bound_ms <= left_ms or not choice.feasible
+
+
 def test_keeps_the_plan_unless_another_path_gains_enough(make_forecast, make_quality):
     forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head@h1'))
     small = SPACE.parse('s00-w1.00-p100-h0')
@@ -381,6 +391,7 @@ def test_choice_equals_exhaustive(cases, which, index, segment, remaining_ms, fa
 )
 def test_segments_within_their_bounds_are_in_time(cases, which, share, factor, p90_share, paces):
     case = cases[which]
+    assert case.policy.keeps_bounds
     shortest_ms = min(case.forecast_ms(path) for path in PATHS) * factor
     left_ms = share * shortest_ms * (1.0 + 1e-9)
     choice = case.policy.plan(left_ms, factor, p90_share)

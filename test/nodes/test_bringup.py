@@ -100,7 +100,7 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     assert f'tasks:="{file}"' in scheduler.command and scheduler.respawn
     assert scheduler.environment['OMP_NUM_THREADS'] == '2'
     for given, waits in ((values(tasks=str(file)), True), (values(), False)):
-        assert ('qos_scheduler' in bag_replay.readiness_order(given).command) is waits
+        assert ('qos_scheduler' in bringup.readiness_order(given).command) is waits
         started = [order.name for order in bringup.start_orders(given)]
         assert ('qos_scheduler' in started) is waits and ('detector' in started) is not waits
 

@@ -17,11 +17,11 @@ def test_keeps_the_newest_item_of_a_task_and_gives_the_replaced_one_back():
     assert mailbox.put('task', 'c', 3.0) is None
 
 
-def test_gives_the_task_that_is_due_first():
+def test_gives_the_task_that_is_due_first_and_of_equals_the_one_that_came_first():
     mailbox = Mailbox()
-    for task, due_ms in (('late', 30.0), ('early', 10.0), ('middle', 20.0)):
+    for task, due_ms in (('late', 30.0), ('early', 10.0), ('middle', 20.0), ('equal', 20.0)):
         mailbox.put(task, due_ms, due_ms)
-    assert [mailbox.take(0)[0] for _ in range(3)] == ['early', 'middle', 'late']
+    assert [mailbox.take(0)[0] for _ in range(4)] == ['early', 'middle', 'equal', 'late']
 
 
 def test_gives_nothing_when_the_time_is_up():

@@ -112,7 +112,8 @@ def test_times_without_end_are_waited_for(watchdog):
     assert watchdog.failures == [] and watchdog.fault == ''
 
 
-def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watchdog):
+def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watchdog, monkeypatch):
+    monkeypatch.setattr(watchdog_module, 'LONGEST_WAIT_S', 1e6)
     gate, hanging = threading.Event(), []
 
     def living():
@@ -151,8 +152,11 @@ def test_an_act_that_exits_neither_ends_its_thread_nor_the_watch(watchdog):
 def test_stop_returns_once_idle_threads_have_ended(monkeypatch):
     monkeypatch.setattr(watchdog_module, 'LONGEST_WAIT_S', 1e6)
     watchdog = Watchdog(print)
-    threads = watchdog.threads
+    threads, acted = watchdog.threads, []
+    watch(watchdog, Due(lambda: acted.append(1)))  # then one watches and the other waits for it
+    wait_until(lambda: acted and watchdog.hanging == 0)
     assert threads and all(thread.is_alive() for thread in threads)
+    assert all(thread.daemon for thread in threads)  # one that hangs does not keep the process
     watchdog.stop()
     assert not any(thread.is_alive() for thread in threads)
 

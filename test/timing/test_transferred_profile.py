@@ -114,9 +114,12 @@ def test_too_few_paths_or_frames_are_refused(detector, reference):
             transfer(reference, detector, **options)
 
 
-def test_the_reference_is_of_the_same_network_processor_and_engine(reference, tmp_path):
+def test_the_reference_is_of_the_same_network_processor_and_engine(detector, reference, tmp_path):
     facts = reference.facts
     variants = {
+        '0': replace(
+            reference, engine='openvino 2', segments=dict([*reference.segments.items()][1:])
+        ),
         'a': replace(reference, engine='openvino 1'),
         'b': replace(reference, engine='eager'),
         'c': replace(
@@ -132,6 +135,7 @@ def test_the_reference_is_of_the_same_network_processor_and_engine(reference, tm
         config_name=reference.config_name,
         network_hash=reference.network_hash,
         input_size=reference.input_size,
+        path_space=detector.path_space,
     )
     third = SimpleNamespace(**{**vars(network), 'network_hash': 'third'})
     assert find_reference(tmp_path, network, facts, 'openvino 2').engine == 'openvino 1'

@@ -190,7 +190,8 @@ class DenseStage:
         """See `AnchorStage`."""
         from torchvision.ops import generalized_box_iou_loss
 
-        logits, centred, deltas = (part.float() for part in network.rpn(levels))
+        answer = network.compute('rpn', trained.path, {'pyramid': tuple(levels)})
+        logits, centred, deltas = (part.float() for part in answer)
         said = logits.detach().sigmoid()
         wanted = (
             targets.wanted

@@ -126,13 +126,13 @@ def test_chunks_of_a_png_take_no_more_memory_than_it_has(pieces, words):
         decoded(content[:33] + pieces + content[-24:])
 
 
-def png(*further, rows=(b'\0' + bytes(27)) * 8):
-    """9 x 8 px, with further chunks before its pixels."""
+def png(*further, rows=(b'\0' + bytes(27)) * 8, folded=b''):
+    """9 x 8 px, with further chunks before its pixels, which may come folded."""
     head = struct.pack('>IIBBBBB', 9, 8, 8, 2, 0, 0, 0)
     parts = (
         piece(b'IHDR', head),
         *further,
-        piece(b'IDAT', zlib.compress(rows, 9)),
+        piece(b'IDAT', folded or zlib.compress(rows, 9)),
         piece(b'IEND', b''),
     )
     return b'\x89PNG\r\n\x1a\n' + b''.join(parts)
@@ -172,8 +172,10 @@ def test_of_a_png_only_what_makes_its_pixels_is_decoded(further):
 def test_what_unfolds_behind_the_last_pixel_of_a_png_is_refused():
     rows = (b'\0' + bytes(27)) * 8
     assert decoded(png(rows=rows + bytes(10**6))).shape == (8, 9, 3)
+    fold = zlib.compressobj(9)
+    first, again = (fold.compress(bytes(2**20)) + fold.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     with pytest.raises(CodedImageError, match='has more bytes than its 72 pixels may have'):
-        decoded(png(rows=rows + bytes(2**31)))
+        decoded(png(folded=first + again * 2047))  # 2 GiB
 
 
 def test_a_large_png_is_decoded_whatever_it_looks_like():

@@ -36,6 +36,7 @@ util.find_spec = lambda name, find=util.find_spec: None if name == 'torch' else 
 """
 
 
+@pytest.mark.slow
 def test_a_device_without_pytorch_prepares_and_answers(prepared, tmp_path):
     weights = shutil.copy(prepared.weights, tmp_path)
     shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
