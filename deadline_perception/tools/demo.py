@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DEFAULT_THREADS, check_device
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.records import Sequence
@@ -24,8 +25,15 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
+from deadline_perception.extras.report.fixed_paths import (
+    FixedPaths,
+    chosen_paths,
+    measure_fixed_paths,
+)
+from deadline_perception.extras.report.recording import Recording
 from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
 from deadline_perception.networks.model_reference import find_weights
+from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.runtime.look_twice import first_look_model
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.support.ensure_profile import ensure_profile
@@ -128,7 +136,10 @@ def run(args: argparse.Namespace) -> int:
     _play(args, sequence, weights, profile.file, bag, transport, recording)
     if args.networks > 1:
         return _report_tasks(args.out, recording, notes)
-    return _report(args.out, recording, sequence, machine_facts(profile.facts), notes)
+    options = NetworkOptions(
+        str(weights), profile=str(profile.file), device=args.device, threads=args.threads
+    )
+    return _report(args.out, recording, sequence, machine_facts(profile.facts), notes, options)
 
 
 def check_ros() -> None:
@@ -311,17 +322,48 @@ def machine_facts(device_facts) -> dict[str, str]:
 
 
 def _report(
-    out: Path, recording: Path, sequence: Sequence, facts: dict[str, str], notes: list[str]
+    out: Path,
+    recording: Path,
+    sequence: Sequence,
+    facts: dict[str, str],
+    notes: list[str],
+    options: NetworkOptions | None = None,
 ) -> int:
     from deadline_perception.extras.report.recorded_bag import read_recording
     from deadline_perception.extras.report.report import write_report
     from deadline_perception.tools.report import print_closing_table
 
-    summary = write_report(
-        read_recording(recording), out, source=sequence, facts=facts, notes=notes
-    )
+    run = read_recording(recording)
+    fixed = options and _beside_fixed_paths(options, run, sequence)
+    summary = write_report(run, out, source=sequence, facts=facts, notes=notes, fixed=fixed)
     print_closing_table(summary, out / 'report.html')
     return 0
+
+
+def _beside_fixed_paths(
+    options: NetworkOptions, recording: Recording, sequence: Sequence
+) -> FixedPaths | None:
+    """What one path for every frame would have found; None where nothing is known to be there, or to choose from.
+
+    The nodes have ended, so that what it takes disturbs no frame.
+    """
+    if not recording.ground_truth:
+        return None
+    loaded = load_task(options, share_folder() / 'models')
+    network, forecast = loaded.task.network, loaded.task.times.forecast
+    ready = loaded.kept_paths or list(network.path_space)
+    if network.result_type is not Detections or len(ready) < 2:
+        return None
+    paths = chosen_paths(recording, ready, forecast.forecast_ms)
+    with progress_bar('the same images on fixed paths', 1.0, 'percent', 'passed') as update:
+        return measure_fixed_paths(
+            recording,
+            sequence,
+            network,
+            paths,
+            forecast.forecast_ms,
+            lambda done, of: update(completed=done / of),
+        )
 
 
 def _write_bag(sequence: Sequence, bag: Path) -> str:
