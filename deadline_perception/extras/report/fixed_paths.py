@@ -102,7 +102,7 @@ def measure_fixed_paths(
     expected_ms: Callable[[ExecutionPath], float],
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> FixedPaths | None:
-    """Looks again at images spread evenly over a run, with each path; blocks for about `MOST_MS`.
+    """Looks again at images distributed evenly over a run, with each path; blocks for about `MOST_MS`.
 
     An answer of a path is in time where the time that it takes now, slowed down as the run was, fits what the run's
     frame had left for its network. Of several results of a path the last one in time counts. Frames that never got as

@@ -311,10 +311,10 @@ def _fixed_note(fixed: FixedPaths, summary: dict) -> str:
     elif high < 0:
         words = f'The path {best.path} for every frame would have found more than the run did'
     else:
-        words = f'The run and {best.path}, the best of these paths, cannot be told apart on so few images'
+        words = f'The run and {best.path}, the best of these paths, do not differ by more than chance on so few images'
     return (
-        f'{words}. Measured: after the run, {fixed.images} of the {summary["frames_delivered"]} delivered images, evenly '
-        f'spread, were given to the network again, with one path for all of them. An answer counts if its time fits '
+        f'{words}. Measured: after the run, {fixed.images} of the {summary["frames_delivered"]} delivered images, at even '
+        f'steps, were given to the network again, with one path for all of them. An answer counts if its time fits '
         f'what the frame had left for the network in the run; times are those measured afterwards, multiplied by '
         f'{fixed.time_ratio:.2f}, as frames took so much longer in the run. Of two looks the first counts where the '
         f'second is late. AP50 is over these images alone, where one without an answer in time counts as if nothing '
