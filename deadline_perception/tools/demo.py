@@ -361,7 +361,6 @@ def _beside_fixed_paths(
             sequence,
             network,
             paths,
-            forecast.forecast_ms,
             lambda done, of: update(completed=done / of),
         )
 

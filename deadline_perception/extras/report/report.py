@@ -316,10 +316,9 @@ def _fixed_note(fixed: FixedPaths, summary: dict) -> str:
         f'{words}. Measured: after the run, {fixed.images} of the {summary["frames_delivered"]} delivered images, at even '
         f'steps, were given to the network again, with one path for all of them. An answer counts if its time fits '
         f'what the frame had left for the network in the run; times are those measured afterwards, multiplied by '
-        f'{fixed.time_ratio:.2f}, as frames took so much longer in the run. Of two looks the first counts where the '
-        f'second is late. AP50 is over these images alone, where one without an answer in time counts as if nothing '
-        f'had been found, in the run as well; so it is not the figure above. The last column: 95 of 100 draws of images '
-        f'lie within it.'
+        f'{fixed.time_ratio:.2f}, as frames took that much of it in the run. AP50 is over these images alone; one '
+        f'without an answer in time counts as if nothing had been found, also in the run, so that its AP50 is not the '
+        f'figure above. The last column holds 95 of 100 draws of these images.'
     )
 
 

@@ -1,5 +1,7 @@
 """Fixed paths are held against the run by real answers: what was in time of them, in the run's own budgets."""
 
+import itertools
+
 import numpy as np
 import pytest
 from invented_networks import MAGNIFIER, make_magnifier
@@ -64,9 +66,11 @@ def test_an_answer_counts_where_its_time_fits_what_the_frame_had_left(run):
     assert rows['slow'].less_than_run[0] > 0.1 and rows['fast'].less_than_run == (1.0, 1.0)
 
 
-def test_of_several_results_the_last_one_in_time_counts(run):
+def test_a_path_of_several_looks_counts_alone_and_with_its_first_one(run):
     rows = in_run(run, slow=[(20.0, FOUND), (60.0, NOTHING)])
-    assert (rows['slow'].in_time, rows['slow'].ap50) == (1.0, pytest.approx(51 / 101))
+    with_first = rows['slow; where it is late, its first look']
+    assert (rows['slow'].in_time, rows['slow'].ap50) == (0.5, 0.0)
+    assert (with_first.in_time, with_first.ap50) == (1.0, pytest.approx(51 / 101))
 
 
 def test_times_are_slowed_down_as_those_of_the_run_were(run):
@@ -94,20 +98,21 @@ def test_images_are_looked_at_again_within_the_time_for_it(run, monkeypatch):
         for at, frame in enumerate(run.frames)
     ]
     source, network, done = Sequence('images', ('thing',), tuple(frames)), make_magnifier(), []
-    monkeypatch.setattr(fixed_paths, 'MOST_MS', 4 * (5.0 + 60.0))
+    clock_ms = itertools.count(0.0, 10.0)  # two readings for each of two paths, and one after them
+    monkeypatch.setattr(fixed_paths, 'now_ms', lambda: next(clock_ms))
+    monkeypatch.setattr(fixed_paths, 'MOST_MS', 4 * 50.0)
     measured = measure_fixed_paths(
         run,
         source,
         network,
         {FAST: 'fastest', SLOW: 'longest'},
-        TIMES_MS.get,
         lambda *counts: done.append(counts),
     )
     assert measured.images == 4 and done[-1] == (4, 4) and measured.time_ratio == 1.0
     assert [row.path for row in measured.rows] == ['', str(FAST), str(SLOW)]
     assert measured.rows[1].ap50 == pytest.approx(1.0)
     foreign = Sequence('others', (), tuple(frames[:5]))
-    assert measure_fixed_paths(run, foreign, network, {FAST: 'fastest'}, TIMES_MS.get) is None
+    assert measure_fixed_paths(run, foreign, network, {FAST: 'fastest'}) is None
     ((time_ms, found),) = results_of(network, grey(48, 64, 90), FAST)
     assert time_ms > 0 and found.boxes_xyxy_px.tolist() == [BOX]
 
