@@ -124,6 +124,7 @@ def report_page(
         sentence=sentence,
         waste=waste(summary),
         fixed=fixed and _fixed(fixed),
+        fixed_verdict=fixed and _fixed_verdict(fixed),
         fixed_note=fixed and _fixed_note(fixed, summary),
         beside=_beside(summary),
         beside_note=_BESIDE_NOTE,
@@ -294,7 +295,9 @@ def _beside(summary: dict) -> list[list[str]]:
 def _fixed(fixed: FixedPaths) -> list[list[str]]:
     rows = []
     for row in fixed.rows:
-        low, high = (f'{100 * end:+.1f}' for end in row.less_than_run)
+        low, high = (
+            f'{100 * end:+.1f}'.replace('-', '\N{MINUS SIGN}') for end in row.less_than_run
+        )
         difference = f'{low} to {high}' if row.path else ''
         rows.append(
             [row.label, row.path, f'{100 * row.in_time:.0f} %', _share(row.ap50), difference]
@@ -302,23 +305,25 @@ def _fixed(fixed: FixedPaths) -> list[list[str]]:
     return rows
 
 
-def _fixed_note(fixed: FixedPaths, summary: dict) -> str:
+def _fixed_verdict(fixed: FixedPaths) -> str:
     run, *others = fixed.rows
     best = max(others, key=lambda row: row.ap50)
+    name = f'{best.path} ({best.label})'
     low, high = best.less_than_run
     if low > 0:
-        words = 'Choosing a path for each frame found more than any of these paths'
-    elif high < 0:
-        words = f'The path {best.path} for every frame would have found more than the run did'
-    else:
-        words = f'The run and {best.path}, the best of these paths, do not differ by more than chance on so few images'
+        return f'A path chosen for each frame found more than any of these paths, of which {name} is the best'
+    if high < 0:
+        return f'{name} for every frame would have found more than the run did'
+    return f'The run and the best of these paths, {name}, differ by no more than chance on {fixed.images} images'
+
+
+def _fixed_note(fixed: FixedPaths, summary: dict) -> str:
     return (
-        f'{words}. Measured: after the run, {fixed.images} of the {summary["frames_delivered"]} delivered images, at even '
-        f'steps, were given to the network again, with one path for all of them. An answer counts if its time fits '
-        f'what the frame had left for the network in the run; times are those measured afterwards, multiplied by '
-        f'{fixed.time_ratio:.2f}, as frames took that much of it in the run. AP50 is over these images alone; one '
-        f'without an answer in time counts as if nothing had been found, also in the run, so that its AP50 is not the '
-        f'figure above. The last column holds 95 of 100 draws of these images.'
+        f'Measured: after the run {fixed.images} of its {summary["frames_delivered"]} images, at even steps, were given '
+        f'to the network again, with one path for all. An answer counts if its time, multiplied by {fixed.time_ratio:.2f} '
+        f'as frames took that much of it in the run, fits what the frame had left for the network then. An image without '
+        f'an answer in time counts as if nothing had been found, also in the run, and only these images count: so '
+        f'the AP50 of the run is not the one above. The last column holds 95 of 100 draws of these images.'
     )
 
 

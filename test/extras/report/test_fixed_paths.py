@@ -120,14 +120,15 @@ def test_images_are_looked_at_again_within_the_time_for_it(run, monkeypatch):
 @pytest.mark.parametrize(
     'interval, words',
     [
-        ((0.02, 0.1), 'found more than any of these paths'),
-        ((-0.1, -0.02), 'zfar-n1 for every frame would have found more than the run'),
-        ((-0.02, 0.1), 'do not differ by more than chance'),
+        ((0.02, 0.1), 'found more than any of these paths, of which zfar-n1 (fastest) is'),
+        ((-0.1, -0.02), 'zfar-n1 (fastest) for every frame would have found more than the run'),
+        ((-0.02, 0.1), 'differ by no more than chance on 80 images'),
     ],
 )
 def test_page_says_who_found_more_and_that_it_was_measured(run, no_charts, interval, words):
     own = InTime('this run', '', 1.0, 0.5, (0.0, 0.0))
     fixed = FixedPaths((own, InTime('fastest', 'zfar-n1', 0.9, 0.45, interval)), 80, 1.1)
     page = report_page(run, summarise(run, {}), (), {}, (), {}, fixed)
-    assert words in page and 'Measured: after the run, 80 of the 16' in page
+    assert words in page and 'Measured: after the run 80 of its 16' in page
+    assert ('\N{MINUS SIGN}2.0 to' in page) == (interval == (-0.02, 0.1))
     assert '<code>zfar-n1</code>' in page and '90 %' in page
