@@ -299,16 +299,18 @@ def _fixed(fixed: FixedPaths) -> list[list[str]]:
             f'{100 * end:+.1f}'.replace('-', '\N{MINUS SIGN}') for end in row.less_than_run
         )
         difference = f'{low} to {high}' if row.path else ''
-        rows.append(
-            [row.label, row.path, f'{100 * row.in_time:.0f} %', _share(row.ap50), difference]
-        )
+        named = [row.label, row.path]
+        if row.path and row.with_first_look:  # below the row of the path without it
+            named = ['… or its first look, where it is late', '']
+        rows.append([*named, f'{100 * row.in_time:.0f} %', _share(row.ap50), difference])
     return rows
 
 
 def _fixed_verdict(fixed: FixedPaths) -> str:
     run, *others = fixed.rows
     best = max(others, key=lambda row: row.ap50)
-    name = f'{best.path} ({best.label})'
+    more = ', or its first look where it is late' if best.with_first_look else ''
+    name = f'{best.path} ({best.label}{more})'
     low, high = best.less_than_run
     if low > 0:
         return f'A path chosen for each frame found more than any of these paths, of which {name} is the best'
