@@ -262,8 +262,8 @@ def _paths_note(recording: Recording) -> str:
         )
         more += f' On {unfinished} {they} not listed.'
     return (
-        "A path is named by the settings of its operators, in short. Times are the network's, in ms, but of frames cut "
-        'short, which were answered before all passes of the path had ended. The expected '
+        "A path is named by the settings of its operators, in short. Times are the network's, in ms, of frames that were "
+        'not cut short, that is, answered before all passes of the path had ended; where all were, of these. The expected '
         'quality is what the decision counted with: average precision where it was measured for these weights, '
         f'else an estimate that grows with the time.{more}'
     )
@@ -325,7 +325,8 @@ def _fixed_note(fixed: FixedPaths, summary: dict) -> str:
         f'to the network again, with one path for all. An answer counts if its time, multiplied by {fixed.time_ratio:.2f} '
         f'as frames took that much of it in the run, fits what the frame had left for the network then. An image without '
         f'an answer in time counts as if nothing had been found, also in the run, and only these images count: so '
-        f'the AP50 of the run is not the one above. The last column holds 95 of 100 draws of these images.'
+        f'the AP50 of the run is not the one above. The last column, the run less the path, '
+        f'holds 95 of 100 draws of these images.'
     )
 
 

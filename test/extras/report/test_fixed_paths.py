@@ -134,5 +134,5 @@ def test_page_says_who_found_more_and_that_it_was_measured(run, no_charts, inter
     page = report_page(run, summarise(run, {}), (), {}, (), {}, fixed)
     assert words in page and 'Measured: after the run 80 of its 16' in page
     assert ('\N{MINUS SIGN}2.0 to' in page) == (interval == (-0.02, 0.1))
-    assert page.count('<code>zfar-n1</code>') == 1 and 'or its first look' in page
+    assert page.count('>zfar-n1</code>') == 1 and 'or its first look' in page
     assert '90 %' in page and '95 %' in page
