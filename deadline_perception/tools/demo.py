@@ -334,7 +334,11 @@ def _report(
     from deadline_perception.tools.report import print_closing_table
 
     run = read_recording(recording)
-    fixed = options and _beside_fixed_paths(options, run, sequence)
+    fixed = None
+    try:
+        fixed = options and _beside_fixed_paths(options, run, sequence)
+    except DeadlinePerceptionError as error:  # the run is worth its report without it
+        notes = [*notes, f'Fixed paths could not be measured: {error}.']
     summary = write_report(run, out, source=sequence, facts=facts, notes=notes, fixed=fixed)
     print_closing_table(summary, out / 'report.html')
     return 0
@@ -347,7 +351,8 @@ def _beside_fixed_paths(
 
     The nodes have ended, so that what it takes disturbs no frame.
     """
-    if not recording.ground_truth:
+    ages_known = not all(frame.age_unknown for frame in recording.frames)
+    if not (recording.ground_truth and ages_known):
         return None
     loaded = load_task(options, share_folder() / 'models')
     network, forecast = loaded.task.network, loaded.task.times.forecast

@@ -12,6 +12,7 @@ from read_sequences import object_counts, speeds_mps, stamps_ns
 from recorded_run import SECOND_NS, SPACE, write_drive
 
 from deadline_perception.core.detections import Classification
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.decision.speed_budget import TableBudget
 from deadline_perception.extras.report import fixed_paths
 from deadline_perception.extras.report.recorded_bag import read_recording
@@ -126,5 +127,15 @@ def test_report_holds_the_run_against_fixed_paths_on_its_own_images(tmp_path, mo
     fixed = json.loads((out / 'summary.json').read_text())['fixed_paths']
     assert {row['path'] for row in fixed['rows']} >= {'', *map(str, ends)}
     assert 'Beside one path for every frame' in (out / 'report.html').read_text()
+
+    def gone(*_):
+        raise DeadlinePerceptionError('the weights are gone')
+
+    monkeypatch.setattr(demo, 'load_task', gone)
+    assert demo._report(out, recording, sequence, {}, notes, options) == 0
+    page = (out / 'report.html').read_text()
+    assert 'could not be measured: the weights are gone' in page
+    assert 'Measured: after the run' not in page
+    monkeypatch.setattr(demo, 'load_task', lambda *_: loaded)
     network.result_type = Classification
     assert demo._beside_fixed_paths(options, read_recording(recording), sequence) is None

@@ -79,12 +79,12 @@ def chosen_paths(
     and the two that the run used most.
 
     Args:
-        recording: the run.
+        recording: the run, in which the age of some frame is known.
         ready: paths that it could choose from, at least one.
         expected_ms: times of paths.
     """
     by_time = sorted(ready, key=expected_ms)
-    left_ms = median(map(time_left_ms, recording.frames))
+    left_ms = median(time_left_ms(frame) for frame in recording.frames if not frame.age_unknown)
     fitting = [path for path in by_time if expected_ms(path) <= left_ms]
     used = [by_time[0].space.parse(use.path) for use in path_uses(recording)[:2]]
     wanted = [('fastest', by_time[0]), ('longest', by_time[-1])]
@@ -117,7 +117,7 @@ def measure_fixed_paths(
         progress: called with the number of images that are done, and of all.
 
     Returns:
-        None where no image of the run with known objects is at hand.
+        None where no image of the run with known objects is at hand, or none of those that were looked at holds one.
     """
     images = images_of(recording, source)
     frames = [
@@ -142,6 +142,8 @@ def measure_fixed_paths(
     for frame in frames:
         found.append(looked_at(frame))
         progress(len(found), len(frames))
+    if all(recording.ground_truth[frame.stamp_ns].crowd.all() for frame in frames):
+        return None
     return compared(recording, frames, found, paths, network.class_names)
 
 

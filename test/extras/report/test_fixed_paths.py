@@ -113,6 +113,9 @@ def test_images_are_looked_at_again_within_the_time_for_it(run, monkeypatch):
     assert measured.rows[1].ap50 == pytest.approx(1.0)
     foreign = Sequence('others', (), tuple(frames[:5]))
     assert measure_fixed_paths(run, foreign, network, {FAST: 'fastest'}) is None
+    run.ground_truth.clear()
+    run.ground_truth.update({frame.stamp_ns: known([*BOX, 0, 1]) for frame in run.frames})
+    assert measure_fixed_paths(run, source, network, {FAST: 'fastest'}) is None  # crowds alone
     ((time_ms, found),) = results_of(network, grey(48, 64, 90), FAST)
     assert time_ms > 0 and found.boxes_xyxy_px.tolist() == [BOX]
 
