@@ -323,7 +323,8 @@ def _fixed_note(fixed: FixedPaths, summary: dict) -> str:
     return (
         f'Measured: after the run {fixed.images} of its {summary["frames_delivered"]} images, at even steps, were given '
         f'to the network again, with one path for all. An answer counts if its time, multiplied by {fixed.time_ratio:.2f} '
-        f'as frames took that much of it in the run, fits what the frame had left for the network then. An image without '
+        f'as frames took that much of it in the run, fits what the frame had left for the network then; stalls that '
+        f'the run met are in none of these times, which favours the fixed paths. An image without '
         f'an answer in time counts as if nothing had been found, also in the run, and only these images count: so '
         f'the AP50 of the run is not the one above. The last column, the run less the path, '
         f'holds 95 of 100 draws of these images.'
