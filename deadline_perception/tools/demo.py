@@ -14,6 +14,7 @@ import shutil
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,12 +26,6 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
-from deadline_perception.extras.report.fixed_paths import (
-    FixedPaths,
-    chosen_paths,
-    measure_fixed_paths,
-)
-from deadline_perception.extras.report.recording import Recording
 from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.runtime.loading import NetworkOptions, load_task
@@ -44,6 +39,10 @@ from deadline_perception.tools.support.file_arguments import (
     check_numbers,
 )
 from deadline_perception.tools.support.terminal import progress_bar
+
+if TYPE_CHECKING:
+    from deadline_perception.extras.report.fixed_paths import FixedPaths
+    from deadline_perception.extras.report.recording import Recording
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
@@ -351,6 +350,8 @@ def _beside_fixed_paths(
 
     The nodes have ended, so that what it takes disturbs no frame.
     """
+    from deadline_perception.extras.report.fixed_paths import chosen_paths, measure_fixed_paths
+
     ages_known = not all(frame.age_unknown for frame in recording.frames)
     if not (recording.ground_truth and ages_known):
         return None
