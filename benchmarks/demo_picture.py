@@ -92,7 +92,7 @@ def draw(recording: Recording, source: Sequence, out: Path) -> None:
         xlim=(0, time_s[-1]),
         ylim=(0, 1.2 * max(frame.budget_ms for frame in frames)),
     )
-    budget_row.legend(loc='upper center', ncols=4, frameon=False)
+    budget_row.legend(loc='lower center', bbox_to_anchor=(0.5, 0.99), ncols=4, frameon=False)
     for column, frame in enumerate(
         telling_frames([frame for frame in frames if frame.stamp_ns in images])
     ):

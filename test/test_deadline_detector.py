@@ -640,6 +640,7 @@ def test_a_stream_refuses_numbers_that_are_none(detector):
 def test_without_a_budget_there_is_no_limit(detector):
     answer = detector.detect(IMAGE, None)
     assert answer.in_time and answer.budget_ms == math.inf
+    assert re.fullmatch(r'<Answer 1 objects, \S+, [0-9.]+ ms, in time>', repr(answer))
 
 
 def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):

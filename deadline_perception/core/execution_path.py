@@ -70,7 +70,7 @@ class Operator:
     def __post_init__(self) -> None:
         object.__setattr__(self, 'settings', tuple(self.settings))
         object.__setattr__(
-            self, 'labels', tuple(self.labels) or tuple(setting_text(s) for s in self.settings)
+            self, 'labels', tuple(self.labels) or tuple(map(setting_text, self.settings))
         )
         if not (
             _NAME.fullmatch(self.name)

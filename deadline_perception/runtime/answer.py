@@ -43,7 +43,8 @@ class Answer:
         when = 'in time' if self.in_time else self.outcome.name.lower()
         found = f'{len(self.names)} objects, ' if isinstance(self.result, Detections) else ''
         path = self.path or 'no path'
-        return f'<Answer {found}{path}, {self.latency_ms:.1f} of {self.budget_ms:g} ms, {when}>'
+        limit = f' of {self.budget_ms:g}' * math.isfinite(self.budget_ms)
+        return f'<Answer {found}{path}, {self.latency_ms:.1f}{limit} ms, {when}>'
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the image, and what waits for the answer, which cannot leave the process."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
-from deadline_perception.core.execution_path import ExecutionPath, setting_text
+from deadline_perception.core.execution_path import SWITCH, ExecutionPath, setting_text
 from deadline_perception.core.records import OperatorRecord
 from deadline_perception.decision.policy import Choice
 from deadline_perception.timing.time_model import WCET, FrameTimes
@@ -501,17 +501,21 @@ class JobRecord:
                 continue
             operator, decision = space.operator(segment.operator), decided.get(segment.operator)
             level = path.settings[space.place[operator.name]]
+            # as in the path's name
+            settings = operator.labels if operator.kind == SWITCH else operator.settings
             of_decision = {}
             if decision is not None:
-                names = ('changed', 'bound_ms', 'decision_us', 'remaining_ms')
-                of_decision = {name: getattr(decision, name) for name in names}
+                of_decision = {
+                    name: getattr(decision, name)
+                    for name in ('changed', 'bound_ms', 'decision_us', 'remaining_ms')
+                }
             rows.append(
                 OperatorRecord(
-                    name=operator.name,
-                    kind=operator.kind,
-                    setting=setting_text(operator.settings[level]),
-                    level=level,
-                    levels=len(operator.settings),
+                    operator.name,
+                    operator.kind,
+                    setting_text(settings[level]),
+                    level,
+                    len(settings),
                     decided=decision is not None,
                     **of_decision,
                 )
@@ -521,11 +525,7 @@ class JobRecord:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Everything that is degraded about it."""
-        return tuple(
-            reason
-            for reason in (*self.conditions.reasons, self.stamp.reason, self.failure)
-            if reason
-        )
+        return tuple(filter(None, (*self.conditions.reasons, self.stamp.reason, self.failure)))
 
     @property
     def explanation(self) -> str:

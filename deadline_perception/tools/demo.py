@@ -14,9 +14,11 @@ import shutil
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DEFAULT_THREADS, check_device
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.records import Sequence
@@ -26,6 +28,7 @@ from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
 from deadline_perception.networks.model_reference import find_weights
+from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.runtime.look_twice import first_look_model
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.support.ensure_profile import ensure_profile
@@ -36,6 +39,10 @@ from deadline_perception.tools.support.file_arguments import (
     check_numbers,
 )
 from deadline_perception.tools.support.terminal import progress_bar
+
+if TYPE_CHECKING:
+    from deadline_perception.extras.report.fixed_paths import FixedPaths
+    from deadline_perception.extras.report.recording import Recording
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
@@ -128,7 +135,10 @@ def run(args: argparse.Namespace) -> int:
     _play(args, sequence, weights, profile.file, bag, transport, recording)
     if args.networks > 1:
         return _report_tasks(args.out, recording, notes)
-    return _report(args.out, recording, sequence, machine_facts(profile.facts), notes)
+    options = NetworkOptions(
+        str(weights), profile=str(profile.file), device=args.device, threads=args.threads
+    )
+    return _report(args.out, recording, sequence, machine_facts(profile.facts), notes, options)
 
 
 def check_ros() -> None:
@@ -311,17 +321,54 @@ def machine_facts(device_facts) -> dict[str, str]:
 
 
 def _report(
-    out: Path, recording: Path, sequence: Sequence, facts: dict[str, str], notes: list[str]
+    out: Path,
+    recording: Path,
+    sequence: Sequence,
+    facts: dict[str, str],
+    notes: list[str],
+    options: NetworkOptions | None = None,
 ) -> int:
     from deadline_perception.extras.report.recorded_bag import read_recording
     from deadline_perception.extras.report.report import write_report
     from deadline_perception.tools.report import print_closing_table
 
-    summary = write_report(
-        read_recording(recording), out, source=sequence, facts=facts, notes=notes
-    )
+    run = read_recording(recording)
+    fixed = None
+    try:
+        fixed = options and _beside_fixed_paths(options, run, sequence)
+    except DeadlinePerceptionError as error:  # the run is worth its report without it
+        notes = [*notes, f'Fixed paths could not be measured: {error}.']
+    summary = write_report(run, out, source=sequence, facts=facts, notes=notes, fixed=fixed)
     print_closing_table(summary, out / 'report.html')
     return 0
+
+
+def _beside_fixed_paths(
+    options: NetworkOptions, recording: Recording, sequence: Sequence
+) -> FixedPaths | None:
+    """What one path for every frame would have found; None where nothing is known to be there, or to choose from.
+
+    The nodes have ended, so that what it takes disturbs no frame.
+    """
+    from deadline_perception.extras.report.fixed_paths import chosen_paths, measure_fixed_paths
+
+    ages_known = not all(frame.age_unknown for frame in recording.frames)
+    if not (recording.ground_truth and ages_known):
+        return None
+    loaded = load_task(options, share_folder() / 'models')
+    network, forecast = loaded.task.network, loaded.task.times.forecast
+    ready = loaded.kept_paths or list(network.path_space)
+    if network.result_type is not Detections or len(ready) < 2:
+        return None
+    paths = chosen_paths(recording, ready, forecast.forecast_ms)
+    with progress_bar('the same images on fixed paths', 1.0, 'percent', 'passed') as update:
+        return measure_fixed_paths(
+            recording,
+            sequence,
+            network,
+            paths,
+            lambda done, of: update(completed=done / of),
+        )
 
 
 def _write_bag(sequence: Sequence, bag: Path) -> str:

@@ -1,11 +1,13 @@
 """One image before its answer: who claims it and when again, and what its record says, by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from invented_networks import CLASSIFIER
 
 from deadline_perception.decision.policy import Choice
+from deadline_perception.networks.multi_path.dense.configuration import STREET
 from deadline_perception.runtime.job import (
     HANGING_PUBLICATION_MS,
     Conditions,
@@ -70,6 +72,17 @@ def test_the_record_splits_its_time(job):
     assert (record.forecast_ms, record.bound_ms) == (10.0, pytest.approx(18.0))
     assert record.evidence_age_ms == pytest.approx(100.0)
     assert record.total_ms == pytest.approx(90.0) and record.deadline_met and record.is_in_time
+
+
+def test_a_switch_is_set_to_what_the_path_calls_it(job):
+    run(job)
+    record = replace(
+        job.record(Outcome.DETECTED, 1090.0),
+        path=STREET.path_space.parse('r0.53-s01000-w1.00-p100-h2'),
+    )
+    settings = {operator.name: operator.setting for operator in record.operators}
+    expected = {'scale': '0.53', 'skip1': 'skip', 'skip2': 'run', 'width': '1.00'}
+    assert settings == {**expected, 'proposals': '100', 'head': '2'}
 
 
 def test_the_bound_of_a_shorter_path_than_planned_is_that_of_the_plan_less_what_was_skipped(job):

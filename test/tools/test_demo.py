@@ -1,14 +1,22 @@
 """The command `deadline-perception demo`: what it plays, and what it says when it cannot."""
 
 import argparse
+import json
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from invented_networks import InventedNetwork
 from python_run import run_python
 from read_sequences import object_counts, speeds_mps, stamps_ns
-from recorded_run import SECOND_NS, write_drive
+from recorded_run import SECOND_NS, SPACE, write_drive
 
+from deadline_perception.core.detections import Classification
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.decision.speed_budget import TableBudget
+from deadline_perception.extras.report import fixed_paths
+from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.runtime.loading import NetworkOptions
 from deadline_perception.tools import demo
 
 
@@ -102,3 +110,32 @@ def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsy
     assert 'frames that some path fitted' in capsys.readouterr().out.replace('\n', ' ')
     page = (tmp_path / 'out/report.html').read_text()
     assert 'some processor' in page and 'Source: drive-seed12' in page
+
+
+def test_report_holds_the_run_against_fixed_paths_on_its_own_images(tmp_path, monkeypatch):
+    write_drive(tmp_path / 'recording', frames=30)
+    sequence, notes = demo.open_sequence(arguments('--seconds', '3'))
+    network, ends = InventedNetwork(SPACE), [SPACE.smallest, SPACE.largest]
+    forecast = SimpleNamespace(forecast_ms=lambda path: 1.0 + sum(path.settings))
+    task = SimpleNamespace(network=network, times=SimpleNamespace(forecast=forecast))
+    loaded = SimpleNamespace(task=task, kept_paths=ends)
+    monkeypatch.setattr(demo, 'load_task', lambda *_: loaded)
+    monkeypatch.setattr(fixed_paths, 'MOST_MS', 100.0)
+    options = NetworkOptions('some')
+    recording, out = tmp_path / 'recording', tmp_path / 'out'
+    assert demo._report(out, recording, sequence, {}, notes, options) == 0
+    fixed = json.loads((out / 'summary.json').read_text())['fixed_paths']
+    assert {row['path'] for row in fixed['rows']} >= {'', *map(str, ends)}
+    assert 'Beside one path for every frame' in (out / 'report.html').read_text()
+
+    def gone(*_):
+        raise DeadlinePerceptionError('the weights are gone')
+
+    monkeypatch.setattr(demo, 'load_task', gone)
+    assert demo._report(out, recording, sequence, {}, notes, options) == 0
+    page = (out / 'report.html').read_text()
+    assert 'could not be measured: the weights are gone' in page
+    assert 'Measured: after the run' not in page
+    monkeypatch.setattr(demo, 'load_task', lambda *_: loaded)
+    network.result_type = Classification
+    assert demo._beside_fixed_paths(options, read_recording(recording), sequence) is None

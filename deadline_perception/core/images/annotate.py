@@ -93,7 +93,7 @@ def annotate(
     order = np.argsort(-detections.scores, kind='stable').tolist()
     for index in reversed(order):  # the most certain on top
         _box(picture, boxes[index], class_colour(names[index]), scale)
-    taken: list[tuple[int, int, int, int]] = []
+    taken = list(boxes)  # words hide no object
     ids = [f' #{track}' if track > 0 else '' for track in detections.ids.tolist()]
     for index in order:  # the most certain choose their place first
         _tag(
@@ -149,7 +149,7 @@ def _tag(
     text: str,
     colour: Colour,
     scale: float,
-    taken: list[tuple[int, int, int, int]],
+    taken: list[tuple[int, ...]],
 ) -> None:
     """Writes the text at the first free place above, below or inside the box; nowhere when all are taken."""
     size, pad = 0.38 * scale, max(2, round(2.5 * scale))
@@ -161,12 +161,13 @@ def _tag(
         (x1 - width, y0 - height),
         (x0, y1),
         (x1 - width, y1),
+        (x0, y1 - height),
         (x0, y0),
     ):
         left = max(0, min(x, picture.shape[1] - width))
         place = (left, y, left + width, y + height)
         if 0 <= y <= picture.shape[0] - height and not any(
-            _overlap(place, other) for other in taken
+            other is not box and _overlap(place, other) for other in taken
         ):
             taken.append(place)
             cv2.rectangle(picture, place[:2], place[2:], colour, cv2.FILLED)
@@ -174,7 +175,7 @@ def _tag(
             return
 
 
-def _overlap(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
+def _overlap(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 

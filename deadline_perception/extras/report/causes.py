@@ -111,7 +111,12 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
             f'its bound{where}{contention}.',
         )
     if frame.decision is not None and frame.network_ms > frame.decision.remaining_ms:
-        decided = [operator for operator in frame.decision.operators if operator.decided]
+        # a bound of 0: nothing was to follow
+        decided = [
+            operator
+            for operator in frame.decision.operators
+            if operator.decided and operator.bound_ms >= 0.5
+        ]
         enough = (
             f', and from {decided[-1].name} on {decided[-1].bound_ms:.0f} were to be enough'
             if decided

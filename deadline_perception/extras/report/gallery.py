@@ -138,8 +138,13 @@ def _drawn(
     recording: Recording, frame: FrameRecord, images: dict[int, Frame], width_px: int, quality: int
 ) -> str:
     detections = (frame.detections or Detections.none()).with_score(SHOWN_SCORE)
+    image_bgr = images[frame.stamp_ns].load_bgr()
+    known = recording.ground_truth.get(frame.stamp_ns)
+    if known is not None:  # below boxes and words, which they would strike out
+        image_bgr = image_bgr.copy()
+        dash(image_bgr, known.boxes_xyxy_px[~known.crowd])
     drawn = annotate(
-        images[frame.stamp_ns].load_bgr(),
+        image_bgr,
         detections,
         recording.class_names,
         budget_ms=frame.budget_ms,
@@ -150,9 +155,6 @@ def _drawn(
         outcome=frame.outcome.name.lower(),
         met=frame.in_time,
     )
-    known = recording.ground_truth.get(frame.stamp_ns)
-    if known is not None:
-        dash(drawn, known.boxes_xyxy_px[~known.crowd])
     if drawn.shape[1] > width_px:
         height_px = round(drawn.shape[0] * width_px / drawn.shape[1])
         drawn = cv2.resize(drawn, (width_px, height_px), interpolation=cv2.INTER_AREA)

@@ -202,8 +202,10 @@ def _frame(message, decision: DecisionRecord | None, detections: Detections | No
         replaced=message.replaced_frames,
         decision=decision,
         detections=detections,
+        # recordings of before lack these
         wcet_ms=getattr(message, 'wcet_ms', math.nan) or math.nan,
-    )  # of recordings before it
+        results=tuple(getattr(message, 'results', ())),
+    )
 
 
 def _samples(pairs: list[tuple[int, float]]) -> Samples:

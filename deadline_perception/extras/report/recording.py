@@ -7,7 +7,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.core.execution_path import PASS
 from deadline_perception.core.records import GroundTruth, OperatorRecord
+from deadline_perception.networks.passes import NONE
 from deadline_perception.runtime.job import Outcome
 
 NODE_PHASES = (
@@ -54,6 +56,7 @@ class FrameRecord:
         decision: None where no PathDecision was recorded.
         detections: what was published; None where it was not recorded.
         wcet_ms: analytical worst case of `network_ms` on the planned path; NaN where none was known.
+        results: passes of the network that the answer holds; empty where it has none, or the answer is not its own.
     """
 
     stamp_ns: int
@@ -73,6 +76,19 @@ class FrameRecord:
     decision: DecisionRecord | None
     detections: Detections | None
     wcet_ms: float = math.nan
+    results: tuple[str, ...] = ()
+
+    @property
+    def missing_passes(self) -> tuple[str, ...]:
+        """Passes of the path that an own answer does not hold, since time was up before they had ended."""
+        operators = self.decision.operators if self.decision and self.results else ()
+        return tuple(
+            operator.name
+            for operator in operators
+            if operator.kind == PASS
+            and operator.setting != NONE
+            and operator.name not in self.results
+        )
 
     @property
     def age_unknown(self) -> bool:

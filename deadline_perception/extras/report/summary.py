@@ -28,6 +28,8 @@ class PathUse:
 
     Attributes:
         frames: number of frames that it ran on.
+        cut_short: those of them that were answered before all its passes had ended.
+        network_p50_ms, network_p95_ms, network_max_ms: of the other frames; of all where there are no others.
         bound_p50_ms: median of the bounds promised for it.
         quality: expected average precision that the decision counted with, in [0, 1]; None where none was recorded.
         misses: frames without fresh detections before the deadline; those of unknown age are dropped.
@@ -35,6 +37,7 @@ class PathUse:
 
     path: str
     frames: int
+    cut_short: int
     network_p50_ms: float
     network_p95_ms: float
     network_max_ms: float
@@ -49,20 +52,24 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
     for frame in recording.frames:
         if frame.path and frame.outcome is not Outcome.COASTED:
             by_path.setdefault(frame.path, []).append(frame)
-    uses = [
-        PathUse(
-            path,
-            len(frames),
-            median_high([frame.network_ms for frame in frames]),
-            float(np.quantile([frame.network_ms for frame in frames], 0.95, method='higher')),
-            max(frame.network_ms for frame in frames),
-            median_high([frame.bound_ms for frame in frames]),
-            _quality(frames),
-            sum(not (frame.in_time or frame.age_unknown) for frame in frames),
-        )
-        for path, frames in by_path.items()
-    ]
+    uses = [_path_use(path, frames) for path, frames in by_path.items()]
     return tuple(sorted(uses, key=lambda use: (-use.frames, use.path)))
+
+
+def _path_use(path: str, frames: list[FrameRecord]) -> PathUse:
+    whole = [frame for frame in frames if not frame.missing_passes]
+    times_ms = [frame.network_ms for frame in whole or frames]
+    return PathUse(
+        path,
+        len(frames),
+        len(frames) - len(whole),
+        median_high(times_ms),
+        float(np.quantile(times_ms, 0.95, method='higher')),
+        max(times_ms),
+        median_high([frame.bound_ms for frame in frames]),
+        _quality(frames),
+        sum(not (frame.in_time or frame.age_unknown) for frame in frames),
+    )
 
 
 def wasted_time(recording: Recording) -> dict[str, float | int | None]:
@@ -174,6 +181,7 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
             'paths': {
                 use.path: {
                     'frames': use.frames,
+                    'cut_short': use.cut_short,
                     'network_p50_ms': use.network_p50_ms,
                     'bound_p50_ms': use.bound_p50_ms,
                     'quality': use.quality,

@@ -83,6 +83,16 @@ def test_unknown_values_leave_gaps_but_draw(given):
     assert strip(**given).any()
 
 
+def test_words_hide_no_other_object():
+    """A far one right above the near one, whose words go to its other corner; the far one has room above."""
+    near, far = (200, 150, 400, 300), (200, 100, 260, 149)
+    drawn = annotate(IMAGE, Detections([near, far], [0.9, 0.8], [0, 1]), NAMES)
+    inside = drawn[105:144, 205:255]
+    assert (inside == IMAGE[105:144, 205:255]).all()
+    assert share(drawn[139:149, 340:400], class_colour(NAMES[0])) > 0.1
+    assert share(drawn[89:99, 200:250], class_colour(NAMES[1])) > 0.1
+
+
 def test_boxes_beyond_the_image_and_labels_beyond_the_names_are_drawn():
     found = Detections([(-1e6, -50, 50, 50), (600, 350, 1e9, 1e9)], [0.9, 0.8], [7, 0])
     assert (annotate(IMAGE, found, NAMES)[:380] != IMAGE).any()

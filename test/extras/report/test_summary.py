@@ -5,7 +5,10 @@ import json
 import pytest
 from recorded_run import PATH, START_NS, UNSTAMPED, RunWriter
 
+from deadline_perception.extras.data.bag_messages import BagMessages
+from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.report import report_page
 from deadline_perception.extras.report.summary import path_uses, scored_outputs, summarise
 
 OTHER_PATH = 's1-w0.50-p10-h0'
@@ -29,6 +32,23 @@ REQUIRED = (
 
 def box(index: int) -> list[float]:
     return [10.0 + index, 10.0, 60.0 + index, 60.0]
+
+
+def message_of(name, setting):
+    """An OperatorDecision of a pass."""
+    return BagMessages(message_types()).make(
+        'deadline_perception/msg/OperatorDecision',
+        name=name,
+        kind='pass',
+        setting=setting,
+        level=1,
+        levels=2,
+        decided=True,
+        changed=False,
+        remaining_ms=20.0,
+        bound_ms=8.0,
+        decision_us=3.0,
+    )
 
 
 def frame(path, network_ms, **decision):
@@ -81,6 +101,27 @@ def test_paths_are_listed_most_used_first(recorded):
     assert (first.path, first.frames, first.network_p50_ms, first.network_max_ms) == expected
     assert first.quality == pytest.approx(0.3)
     assert (second.path, second.frames, second.misses) == (OTHER_PATH, 1, 0)
+
+
+def test_times_of_a_path_are_those_of_frames_that_ran_all_its_passes(recorded, no_charts):
+    passes = [message_of(name, setting) for name, setting in (('coarse', '640'), ('fine', 'run'))]
+    frames = [
+        frame(PATH, network_ms, operators=passes) | {'results': results}
+        for network_ms, results in (
+            (10.0, ['coarse']),
+            (12.0, ['coarse']),
+            (40.0, ['coarse', 'fine']),
+        )
+    ]
+    recording = recorded(
+        *frames, frame(OTHER_PATH, 11.0, operators=passes) | {'results': ['coarse']}
+    )
+    assert [one.missing_passes for one in recording.frames][1:3] == [('fine',), ()]
+    whole, cut_short = path_uses(recording)
+    assert (whole.frames, whole.cut_short, whole.network_p50_ms) == (3, 2, 40.0)
+    assert (cut_short.frames, cut_short.cut_short, cut_short.network_p50_ms) == (1, 1, 11.0)
+    page = report_page(recording, summarise(recording, {}), (), {}, (), {})
+    assert 'answered before all passes of the path had ended' in page
 
 
 def test_qualities_that_follow_the_scene_are_not_held_against_each_other(recorded):
