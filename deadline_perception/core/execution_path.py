@@ -19,6 +19,8 @@ from functools import cached_property
 
 Setting = str | int | float
 Condition = tuple[int, tuple[int, ...]]  # place of an operator, indices of its settings
+# Place of a skip, places of operators, and keys by their settings: see `PathSpace.key_tables`.
+KeyTable = tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]]
 
 # Kinds of operators, for colours and words; a network may bring others. Of a skip, the first setting leaves out the
 # segment that begins with it.
@@ -530,13 +532,11 @@ class PathSpace:
         return found
 
     @cached_property
-    def key_tables(
-        self,
-    ) -> tuple[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]], ...]:
+    def key_tables(self) -> tuple[KeyTable, ...]:
         """Of each segment: place of the skip that may leave it out, places of the operators that decide its work, and
         its key by their settings, all settings of the last operator before the next of the one before it; None where
         it runs nothing."""
-        rows: list[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]]] = []
+        rows: list[KeyTable] = []
         for segment in self.segments:
             depends_on = tuple(self.place[name] for name in segment.depends_on)
             keys: dict[tuple[int, ...], str | None] = {}

@@ -73,13 +73,9 @@ def pareto_frontiers(
         `[G + 1]`, where each group begins among them. Of equal candidates the first stays.
     """
     order = np.lexsort((-qualities, costs, groups))
-    group, _, rank = (
-        groups[order],
-        costs[order],
-        np.unique(qualities, return_inverse=True)[1].reshape(-1)[order],
-    )
+    rank = np.unique(qualities, return_inverse=True)[1].reshape(-1)[order]
     # A group's ranks are lifted above those of all groups before it, so that one running maximum serves all.
-    lifted = group.astype(np.int64) * (len(groups) + 1) + rank
+    lifted = groups[order].astype(np.int64) * (len(groups) + 1) + rank
     keep = np.ones(len(order), dtype=bool)
     keep[1:] = lifted[1:] > np.maximum.accumulate(lifted)[:-1]
     members = order[keep]
@@ -146,11 +142,11 @@ class FrontierPolicy:
         forecast: expected idle times. Where measurement noise says that what remains takes longer than the whole,
             the whole is taken to be that long too.
         quality: expected average precision of the paths.
-        keep_epsilon: gain in quality that is worth a change of plan.
+        keep_epsilon: gain in quality that is worth a change of plan, in [0, 1].
         paths: those that are kept ready and may be chosen, at least one; None: all of the network.
 
     Raises:
-        ValueError: epsilon is out of range, there is no path, or forecast or quality gives values that are.
+        ValueError: forecast or quality gives values that are out of range.
     """
 
     name = 'frontier'
@@ -166,15 +162,9 @@ class FrontierPolicy:
         keep_epsilon: float = 0.005,
         paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
-        if not 0.0 <= keep_epsilon <= 1.0:
-            raise ValueError(
-                f'keep_epsilon is {keep_epsilon}, expected a gain in quality in [0, 1]'
-            )
         self._space = path_space
         self._keep_epsilon = keep_epsilon
         self._paths = list(path_space) if paths is None else list(dict.fromkeys(paths))
-        if not self._paths:
-            raise ValueError('no path is kept ready, expected at least one')
         self._index = {path: index for index, path in enumerate(self._paths)}
         self._number_of = {
             id(path): index for index, path in enumerate(self._paths)

@@ -9,6 +9,7 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
+from deadline_perception.core.device import gpu_index
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Level, Report, report_of
@@ -64,18 +65,6 @@ PARAMETERS = (
         read_only=True,
     ),
 )
-
-
-def gpu_index(device: str) -> int:
-    """Number of the GPU in a device's name, 0 where none is named.
-
-    Raises:
-        ValueError: the name has another form than cpu, cuda or cuda:N.
-    """
-    kind, _, number = device.partition(':')
-    if kind not in ('cpu', 'cuda') or (number and not (kind == 'cuda' and number.isdecimal())):
-        raise ValueError(f'device is {device!r}, expected cpu, cuda or cuda:N')
-    return int(number or 0)
 
 
 def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:

@@ -109,17 +109,17 @@ class DetectorNode(ManagedNode):
         try:
             self._detector = DeadlineDetector(options, measures=False, prepare=self._prepare)
             loaded = self._detector.loaded
-            kind = RESULT_KINDS.get(loaded.task.result_type)
+            network = loaded.task.network
+            kind = RESULT_KINDS.get(network.result_type)
             if kind is None:
                 raise SetupError(
-                    f'network gives {loaded.task.result_type.__name__}, expected one of '
+                    f'network gives {network.result_type.__name__}, expected one of '
                     f'{", ".join(known.__name__ for known in RESULT_KINDS)}'
                 )
         except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
             return self._refuse(error)
         for warning in (*loaded.notices, *loaded.degraded):
             self.get_logger().warning(warning)
-        network = loaded.task.network
         self._messages = _ResultMessages(partial(kind.maker, network.class_names))
         self._publish_result = self._output(kind.message, kind.topic)
         self._publish_path = self._output(PathDecision, '~/path')

@@ -179,7 +179,7 @@ class TimeBudgetNode(Node):
         return self._policy.budget_ms(self._speed_mps), self._speed_mps
 
     def _unknown(self, reason: str) -> Budget:
-        return Budget(self._policy.budget_ms(None).budget_ms, True, reason, math.nan)
+        return Budget(self._policy.min_budget_ms, reason, math.nan)
 
     def _report(self) -> Report:
         budget, speed_mps = self._current()

@@ -176,14 +176,9 @@ class Executor:
             client: whose images are answered.
             rules: how.
             after_frame: called on the worker after each of its frames; None where there is nothing to do.
-
-        Raises:
-            RuntimeError: the executor is stopped.
         """
-        watchdog = self.watchdog
-        if watchdog is None:
-            raise RuntimeError('the executor is stopped, expected it to be started')
-        pipeline = FramePipeline(task, client, rules, self.mailbox, watchdog)
+        assert self.watchdog is not None, 'the executor is started first'
+        pipeline = FramePipeline(task, client, rules, self.mailbox, self.watchdog)
         self.admit(pipeline, after_frame)
         return pipeline
 

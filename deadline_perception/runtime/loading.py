@@ -262,7 +262,7 @@ def load_task(
     if unkept is not None:  # not before all of it has loaded
         unkept()
     scene = quality.scene if isinstance(quality, PassQuality) else None
-    task = Task(runs, policy, times, runs.result_type, scene)
+    task = Task(runs, policy, times, scene)
     return LoadedTask(
         task,
         options,

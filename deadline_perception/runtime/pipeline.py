@@ -158,9 +158,7 @@ class FramePipeline:
         self._rules = rules
         self._mailbox = mailbox
         self._watchdog = watchdog
-        self._inference = TimedInference(
-            task.network, task.network.path_space, task.policy, min_score=rules.min_score
-        )
+        self._inference = TimedInference(task.network, task.policy, min_score=rules.min_score)
         self._fallback = task.make_fallback()
         self._lock = (
             threading.Lock()

@@ -58,16 +58,14 @@ class Task:
         network: `path_space`, `class_names`, and `start(image, path)` for a run.
         policy: chooses its paths, by their quality.
         times: expected times and bounds of its paths.
-        result_type: of what its runs give.
         scene: receives what the frames hold, where the policy weighs its paths by that.
     """
 
     network: Network
     policy: Policy
     times: TimeModel
-    result_type: type = Detections
     scene: Scene | None = None
 
     def make_fallback(self) -> Fallback:
         """Coasted tracks for objects; the last result for all others."""
-        return Tracks() if self.result_type is Detections else LastResult()
+        return Tracks() if self.network.result_type is Detections else LastResult()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice, Policy
 from deadline_perception.engines.segment_run import Network, SegmentRun
@@ -88,7 +88,6 @@ class TimedInference:
 
     Args:
         network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
-        path_space: the network's.
         policy: chooses the paths.
         min_score: objects and classes of a lower score are dropped from every result.
         clock_ms: monotonic clock.
@@ -97,14 +96,12 @@ class TimedInference:
     def __init__(
         self,
         network: Network,
-        path_space: PathSpace,
         policy: Policy,
         *,
         min_score: float = 0.0,
         clock_ms: Callable[[], float] = now_ms,
     ) -> None:
         self.network = network
-        self.path_space = path_space
         self.policy = policy
         self.min_score = min_score
         self.clock_ms = clock_ms
@@ -218,7 +215,7 @@ class InferenceRun:
     def __post_init__(self) -> None:
         self.may_abort &= self.job.awaited_ms == -math.inf
         self._p90_share = self.times.p90_share if self.until_ms == math.inf else 1.0
-        self._segments = self.inference.path_space.segments
+        self._segments = self.inference.network.path_space.segments
         self._count = len(self._segments)
         self._rest_ms = self.times.forecast.from_each_ms(
             self.plan.path
@@ -368,8 +365,7 @@ class InferenceRun:
         result = self._kept(run.result())
         ended_ms = self.inference.clock_ms()
         job.leave(phase, ended_ms - begun_ms)
-        if self.inference.path_space.result_segments:
-            job.results = self.inference.path_space.results(run.path)
+        job.results = run.path.space.results(run.path)
         job.result, self.ended = result, True
         self._close(ended_ms, ended_ms - job.begun_ms if in_time else math.inf)
 

@@ -472,7 +472,7 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
         'invented_networks:make_magnifier', profile=str(tmp_path / 'profile.json')
     )
     loaded = load_task(options, tmp_path)
-    assert loaded.task.result_type is Detections
+    assert loaded.task.network.result_type is Detections
     choice = loaded.task.policy.plan(math.inf, 1.0)
     assert choice.path in network.path_space and choice.feasible
     for model, said in (

@@ -73,26 +73,9 @@ class Readings:
     faults: tuple[str, ...] = ()
     cpu_times: CpuTimes | None = None
 
-    def __post_init__(self) -> None:
-        for name in (
-            'cpu_utilisation',
-            'cpu_pressure',
-            'memory_pressure',
-            'gpu_utilisation',
-            'gpu_memory_used',
-        ):
-            value = getattr(self, name)
-            if not (0.0 <= value <= 1.0 or math.isnan(value)):
-                raise ValueError(f'{name} is {value}, expected a share in [0, 1] or NaN')
-
-    @property
-    def degraded(self) -> bool:
-        """A sensor that is present failed or lied."""
-        return bool(self.faults)
-
     @property
     def reason(self) -> str:
-        """Why degraded, empty otherwise."""
+        """Why they are degraded, as a sensor that is present failed or lied; empty otherwise."""
         return '; '.join(self.faults)
 
 
