@@ -24,23 +24,19 @@ KeyTable = tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]]
 
 # Kinds of operators, for colours and words; a network may bring others. Of a skip, the first setting leaves out the
 # segment that begins with it.
-SKIP, WIDTH, PROPOSALS, SWITCH, SCALE, LEVEL, MODEL, PASS = (
-    'skip',
-    'width',
-    'proposals',
-    'switch',
-    'scale',
-    'level',
-    'model',
-    'pass',
-)
+SKIP = 'skip'
+WIDTH = 'width'
+PROPOSALS = 'proposals'
+SWITCH = 'switch'
+SCALE = 'scale'
+LEVEL = 'level'
+MODEL = 'model'
+PASS = 'pass'
 
 WHOLE = 'whole'  # name of a path that has nothing to say: its network decides nothing
-_NAME, _SYMBOL, _LABEL = (
-    re.compile(r'[A-Za-z_]\w*'),
-    re.compile(r'[a-z]+'),
-    re.compile(r'[A-Za-z0-9_.]+'),
-)
+_NAME = re.compile(r'[A-Za-z_]\w*')
+_SYMBOL = re.compile(r'[a-z]+')
+_LABEL = re.compile(r'[A-Za-z0-9_.]+')
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,8 @@ def needed_times_ms(
     needed_ms = remaining_ms.copy()
     # At the next operator of each path, if there is one: what turning to the shortest path saves there, the forecast
     # from there on, and what is needed there.
-    saved_ms, next_ms = np.zeros(len(settings)), np.zeros(len(settings))
+    saved_ms = np.zeros(len(settings))
+    next_ms = np.zeros(len(settings))
     next_needed_ms = np.full(len(settings), -np.inf)
     for segment in reversed(range(len(path_space.segments))):
         here_ms = remaining_ms[segment]
@@ -242,16 +243,15 @@ class FrontierPolicy:
             planned = self._place(path, segment)
         frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
         group = frontiers.group_of[planned]
-        begin, end = frontiers.begins[group], frontiers.begins[group + 1]
+        begin = frontiers.begins[group]
+        end = frontiers.begins[group + 1]
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:
             return best if level == 1.0 else self.redecide(path, segment, remaining_ms, factor)
         if best.path is self._paths[planned]:
             return best
-        needed_ms, quality = (
-            self._needed_ms[level].item(segment, planned),
-            self._qualities.item(planned),
-        )
+        needed_ms = self._needed_ms[level].item(segment, planned)
+        quality = self._qualities.item(planned)
         bound_ms = needed_ms * factor
         if bound_ms > remaining_ms or best.quality - quality > self._keep_epsilon:
             return best
@@ -288,7 +288,8 @@ class FrontierPolicy:
             after += 1
         while after > begin and times[after - 1] * factor > remaining_ms:
             after -= 1
-        fits, at = after > begin, max(after - 1, begin)
+        fits = after > begin
+        at = max(after - 1, begin)
         chosen = frontiers.members[at]
         return Choice(
             self._paths[chosen],
@@ -307,7 +308,8 @@ class FrontierPolicy:
         return self._needed_ms[level]
 
     def _build(self, segment: int, level: float) -> SegmentFrontiers:
-        group_of, needed_ms = self._prefix_numbers(segment), self._needed(level)[segment]
+        group_of = self._prefix_numbers(segment)
+        needed_ms = self._needed(level)[segment]
         members, begins = pareto_frontiers(group_of, needed_ms, self._qualities)
         found = SegmentFrontiers(
             group_of.data,

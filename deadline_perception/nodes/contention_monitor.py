@@ -114,9 +114,11 @@ class ContentionMonitorNode(ManagedNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Opens the sensors that exist and prepares the probe."""
         try:
-            self._nvml, self._why_no_nvml = open_nvml(gpu_index(self._values['device'])), ''
+            self._nvml = open_nvml(gpu_index(self._values['device']))
+            self._why_no_nvml = ''
         except SensorAbsent as error:
-            self._nvml, self._why_no_nvml = None, f'nvml: {error}'
+            self._nvml = None
+            self._why_no_nvml = f'nvml: {error}'
         self._gpu_files = find_jetson_gpu(
             files=[file.lstrip('/') for file in self._values['gpu_load_files'] if file]
             or JETSON_GPU_LOADS
@@ -124,7 +126,9 @@ class ContentionMonitorNode(ManagedNode):
         self._sources: set[str] = set()
         self._probe = Probe(rounds=PROBE_ROUNDS)
         self._estimator = SlowdownEstimator()
-        self._probe_ms, self._probed_ms, self._probing_ms = math.nan, 0.0, 0.0
+        self._probe_ms = math.nan
+        self._probed_ms = 0.0
+        self._probing_ms = 0.0
         self._frames_came = False  # before the last look
         self._publish = self._output(ContentionState, '~/state')
         return super().on_configure(state)
@@ -153,7 +157,8 @@ class ContentionMonitorNode(ManagedNode):
             self.destroy_timer(self._timer)
             for subscription in self._frames_in:
                 self.destroy_subscription(subscription)
-            self._timer, self._frames_in = None, []
+            self._timer = None
+            self._frames_in = []
             self._priority.restore()
 
     def _release(self) -> None:
@@ -204,7 +209,8 @@ class ContentionMonitorNode(ManagedNode):
                 )
             },
         )
-        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
+        message.header.stamp = self.get_clock().now().to_msg()
+        message.header.frame_id = 'base_link'
         self._publish(message)
 
     def _run_probe(self) -> None:
@@ -214,13 +220,15 @@ class ContentionMonitorNode(ManagedNode):
         if begun_ms < self._probed_ms + pause_ms:
             return
         self._probe_ms = self._probe.run()
-        self._probed_ms, self._probing_ms = begun_ms, now_ms() - begun_ms
+        self._probed_ms = begun_ms
+        self._probing_ms = now_ms() - begun_ms
         self._estimator.observe_probe(self._probe_ms, self._probe.idle_ms)
 
     def _report(self) -> Report:
         if self._state != 'active':
             return Report(Level.OK, self._state, {'state': self._state})
-        readings, slowdown = self._readings, self._estimator.slowdown
+        readings = self._readings
+        slowdown = self._estimator.slowdown
         values = {
             'state': self._state,
             'slowdown': slowdown,

@@ -156,14 +156,13 @@ class DetectorNode(ManagedNode):
         """Starts to listen and to work."""
         detector = self._detector
         assert detector is not None  # configured
-        values, loaded = self._values.snapshot(), detector.loaded
+        values = self._values.snapshot()
+        loaded = detector.loaded
         self._status = DetectorStatus()
         self._image_size: tuple[int, int] | None = None
-        self._ages, self._rate, self._dropped = (
-            ImageAge(self.get_parameter('use_sim_time').value),
-            RateLimit(),
-            0,
-        )
+        self._ages = ImageAge(self.get_parameter('use_sim_time').value)
+        self._rate = RateLimit()
+        self._dropped = 0
         self._conditions = ConditionTracker(
             default_budget_ms=values['default_budget_ms'],
             budget_timeout_ms=values['budget_timeout_ms'],
@@ -207,7 +206,8 @@ class DetectorNode(ManagedNode):
         return self._hung is not None and self._hung.hangs
 
     def _halt(self) -> None:
-        pipeline, detector = self._pipeline, self._detector
+        pipeline = self._pipeline
+        detector = self._detector
         if pipeline is None or detector is None:
             return
         self._intake.close()
@@ -323,8 +323,10 @@ class DetectorNode(ManagedNode):
     # --- diagnostics ---
 
     def _report(self) -> Report:
-        status, detector = self._status, self._detector
-        pipeline, images = self._pipeline, self._images
+        status = self._status
+        detector = self._detector
+        pipeline = self._pipeline
+        images = self._images
         values = {
             'state': self._state,
             **status.values(),
@@ -342,7 +344,8 @@ class DetectorNode(ManagedNode):
             )
         if detector.fault:
             return Report(Level.ERROR, detector.fault, values)
-        times, priority = loaded.task.times, detector.priority
+        times = loaded.task.times
+        priority = detector.priority
         certificate = times.calibrator.certificate()
         values |= {
             'late_results': pipeline.late_results,

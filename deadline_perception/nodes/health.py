@@ -102,7 +102,8 @@ class Health:
         self._publisher.publish(message)
 
     def _log(self, report: Report) -> None:
-        before, self._logged = self._logged, report.level
+        before = self._logged
+        self._logged = report.level
         if report.level == before:
             return
         logger = self._node.get_logger()

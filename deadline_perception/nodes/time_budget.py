@@ -155,7 +155,8 @@ class TimeBudgetNode(Node):
             degraded=budget.degraded,
             reason=bounded(budget.reason),
         )
-        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
+        message.header.stamp = self.get_clock().now().to_msg()
+        message.header.frame_id = 'base_link'
         self._publisher.publish(message)
 
     def _current(self) -> tuple[Budget, float]:

@@ -46,7 +46,8 @@ class SlowdownTracker:
     def __init__(
         self, *, is_expected: bool = False, clock_ms: Callable[[], float] = now_ms
     ) -> None:
-        self._is_expected, self._clock_ms = is_expected, clock_ms
+        self._is_expected = is_expected
+        self._clock_ms = clock_ms
         self._contention: _Contention | None = None
         self._own = SlowdownEstimator()
 
@@ -75,7 +76,8 @@ class SlowdownTracker:
 
     def now(self) -> tuple[float, str, str]:
         """The slowdown, its source, and why it is degraded, empty when it is not."""
-        contention, own = self._contention, self._own.slowdown
+        contention = self._contention
+        own = self._own.slowdown
         has_own = bool(self._own.sources)
         if contention is None:
             words = f'slowdown of {own:.2f} by its own frames' if has_own else 'slowdown taken as 1'
@@ -119,10 +121,8 @@ class ConditionTracker:
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
         self._slowdown = SlowdownTracker(is_expected=True, clock_ms=clock_ms)
-        self.on_frame, self.on_contention = (
-            self._slowdown.on_frame,
-            self._slowdown.on_contention,
-        )
+        self.on_frame = self._slowdown.on_frame
+        self.on_contention = self._slowdown.on_contention
 
     def on_budget(
         self,

@@ -43,7 +43,8 @@ class LastResult:
         """Changes nothing: no result is in px."""
 
     def update(self, result: Any, stamp_s: float) -> Any:
-        self._result, self.evidence_s = result, stamp_s
+        self._result = result
+        self.evidence_s = stamp_s
         return result
 
     def predict(self, stamp_s: float) -> Any:

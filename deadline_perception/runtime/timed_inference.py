@@ -295,8 +295,11 @@ class InferenceRun:
         Returns:
             When it ended; None where what is left cannot be in time, the job says why.
         """
-        job, times, number = self.job, self.times, run.segment
-        segment, space = self._segments[number], run.path.space
+        job = self.job
+        times = self.times
+        number = run.segment
+        segment = self._segments[number]
+        space = run.path.space
         condition = space.conditions[number]
         if segment.operator is not None and (
             condition is None or run.path.settings[condition[0]] in condition[1]
@@ -366,7 +369,8 @@ class InferenceRun:
         ended_ms = self.inference.clock_ms()
         job.leave(phase, ended_ms - begun_ms)
         job.results = run.path.space.results(run.path)
-        job.result, self.ended = result, True
+        job.result = result
+        self.ended = True
         self._close(ended_ms, ended_ms - job.begun_ms if in_time else math.inf)
 
     def _kept(self, result: Any) -> Any:

@@ -15,11 +15,17 @@ from deadline_perception.core.detections import Detections, match_objects
 
 # How the noise of acceleration follows the innovations: the share of the way taken per result, in logarithms; the most
 # that one result or one innovation, squared in variances, may count; and the limits of its factor.
-_AGILITY_GAIN, _MOST_CHANGE, _MOST_INNOVATION, _AGILITY_LIMITS = 0.2, 4.0, 9.0, (0.2, 4.0)
+_AGILITY_GAIN = 0.2
+_MOST_CHANGE = 4.0
+_MOST_INNOVATION = 9.0
+_AGILITY_LIMITS = (0.2, 4.0)
 # Standard deviation of detected centres and sizes, density of the white noise of acceleration at first, and standard
 # deviation of the velocity of an object seen once: in sizes of the box, per s^1.5 and per s. The time in which the
 # score of an object that is only predicted halves. Measured: benchmarks/tracks.py of commit 7f184f1, best of some.
-_MEASUREMENT_NOISE, _ACCELERATION_NOISE, _VELOCITY_NOISE, _SCORE_HALF_LIFE_S = 0.05, 1.25, 4.0, 0.15
+_MEASUREMENT_NOISE = 0.05
+_ACCELERATION_NOISE = 1.25
+_VELOCITY_NOISE = 4.0
+_SCORE_HALF_LIFE_S = 0.15
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 # Of an object seen once, whose velocity is a guess, and of others: deviations of its place that it is widened by, on both
 # sides together, and overlap with that from which a detection is the same object. Measured: benchmarks/tracking.py
@@ -67,7 +73,9 @@ class Tracks:
         # Those of the last result come first, in its order.
         self._process_noise = 1.0  # of the noise of acceleration
         self._times_seen = self._ids = np.zeros(0, np.int64)
-        self._labels, self._scores, self._seen_s = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        self._labels = np.zeros(0, np.int64)
+        self._scores = np.zeros(0)
+        self._seen_s = np.zeros(0)
         self._state = np.zeros((2, 0, 4))  # x, y, width, height, and their velocities
         self._variance = np.zeros((3, 0, 4))  # of the state, of state and velocity, of the velocity
 
@@ -81,7 +89,8 @@ class Tracks:
         Returns:
             The result with the ids of its objects.
         """
-        count, passed_s = len(detections), self._passed_s(stamp_s) or 0.0
+        count = len(detections)
+        passed_s = self._passed_s(stamp_s) or 0.0
         state, variance = self._moved(passed_s)
         # Widened (buffered IoU, Yang et al. 2023, by a share of the box): small, fast objects leave their boxes between
         # two results.

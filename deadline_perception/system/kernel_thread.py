@@ -41,7 +41,8 @@ def threads_started_by(tid: int) -> list[int]:
 
     Those that have hardly worked so far are dropped: OpenVINO keeps one with every compiled segment that never does.
     """
-    name, pythons = thread_name(tid), {thread.native_id for thread in threading.enumerate()}
+    name = thread_name(tid)
+    pythons = {thread.native_id for thread in threading.enumerate()}
     numbers = [int(folder.name) for folder in _TASKS.iterdir()]
     return [
         number
@@ -95,7 +96,8 @@ def parse_cores(text: str) -> frozenset[int]:
     Raises:
         ValueError: it is no such list, or names a core that this process may not use.
     """
-    allowed, cores = os.sched_getaffinity(0), set()
+    allowed = os.sched_getaffinity(0)
+    cores = set()
     for part in filter(None, text.replace(' ', '').split(',')):
         match = re.fullmatch(r'(\d{1,6})(?:-(\d{1,6}))?', part)
         if match is None or int(match[2] or match[1]) < int(match[1]):

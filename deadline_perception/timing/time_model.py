@@ -184,7 +184,8 @@ class Reserve:
         window: int = 200,
         start_ms: float = 0.0,
     ) -> None:
-        self._floor_ms, self._start_ms = floor_ms, max(start_ms, floor_ms)
+        self._floor_ms = floor_ms
+        self._start_ms = max(start_ms, floor_ms)
         self._ceiling_ms = ceiling_ms
         self._quantile = quantile
         self._window = window
@@ -328,7 +329,9 @@ class TimeModel:
         wcet: Forecast | None = None,
         parts: TimeParts = TimeParts(),
     ) -> None:
-        self.path_space, self.forecast, self.parts = path_space, forecast, parts
+        self.path_space = path_space
+        self.forecast = forecast
+        self.parts = parts
         self.calibrator = bound.integral
         self.promised_frames = self.late_frames = 0
         self.whole = PartBound(
@@ -360,7 +363,8 @@ class TimeModel:
             slowdown: factor >= 1 of contention now.
             keeps_bounds: the frame's policy does.
         """
-        parts, whole = self.parts, self.whole
+        parts = self.parts
+        whole = self.whole
         is_wcet = self._bounds == WCET
         told_slowdown = slowdown
         if not parts.slowdown:
@@ -422,14 +426,17 @@ class TimeModel:
             raise ValueError(
                 f'network took {job.network_ms} ms, expected positive, finite numbers: the clock has jumped'
             )
-        times, decision_ms, publish_ms = job.times, job.decision_ms, job.publish_ms
+        times = job.times
+        decision_ms = job.decision_ms
+        publish_ms = job.publish_ms
         ran_ms = times.forecast.from_each_ms(job.path)[0] * times.slowdown
         skipped_ms = 0.0
         if job.plan is not None and job.plan.path is not job.path:
             skipped_ms = times.skipped_ms(job.plan.path, ran_ms)
         expected_ms = ran_ms + skipped_ms
         promised = times.keeps_bounds and job.plan is not None and bool(job.plan.feasible)
-        is_late, in_time = promised and not job.is_in_time, promised and job.is_in_time
+        is_late = promised and not job.is_in_time
+        in_time = promised and job.is_in_time
         overrun_ms = (
             0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
         )
@@ -463,7 +470,9 @@ class TimeModel:
 def _remainders(job: FinishedFrame) -> list[tuple[Any, float, float]]:
     """Of each operator its last decision, with the expected times in ms of the rest that ran and of what was skipped of
     it afterwards; not where nothing was left to run."""
-    times, last, found = job.times, {}, []
+    times = job.times
+    last = {}
+    found = []
     for decision in job.decisions:
         last[decision.segment] = decision
     from_each_ms = times.forecast.from_each_ms(job.path)

@@ -113,7 +113,8 @@ def read_weights(weights: Path, network: TorchModule) -> dict[str, Tensor]:
         CheckpointError: they belong to another network, are not finite, or cannot be read.
     """
     header = read_header(weights)
-    metadata, stored = header.metadata, header.tensors
+    metadata = header.metadata
+    stored = header.tensors
     if metadata.get('network_hash') != network.network_hash:
         raise CheckpointError(
             f'weights file {weights} was made for network '
@@ -186,7 +187,8 @@ def check_shapes(
     """
     shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
     for name in sorted({*shapes, *header.tensors}):
-        found, expected = header.tensors.get(name), shapes.get(name)
+        found = header.tensors.get(name)
+        expected = shapes.get(name)
         if found is None or found['shape'] != expected:
             raise CheckpointError(
                 f'weights file {weights} does not fit {owner}: {name[:100]} has the shape '

@@ -116,7 +116,8 @@ def cpu_utilisation(before: CpuTimes, after: CpuTimes) -> float:
     Raises:
         SensorFault: the counters went back.
     """
-    busy, total = after.busy - before.busy, after.total - before.total
+    busy = after.busy - before.busy
+    total = after.total - before.total
     if total < 0 or busy < 0:
         raise SensorFault(f'core times in proc/stat went back by {-min(busy, total)} ticks')
     return min(1.0, busy / total) if total else math.nan
@@ -207,7 +208,8 @@ class Nvml:
         Raises:
             SensorFault: a reading failed or is impossible.
         """
-        memory, why_not = None, ''
+        memory = None
+        why_not = ''
         try:
             busy_percent = self._library.nvmlDeviceGetUtilizationRates(self._device).gpu
         except self._library.NVMLError as error:
