@@ -207,9 +207,7 @@ class ExecutionPath:
                 raise ValueError(
                     f'operator is {name!r}, expected one of {", ".join(self.space.place)}'
                 )
-            settings[self.space.place[name]] = self.space.operators[self.space.place[name]].index(
-                setting
-            )
+            settings[self.space.place[name]] = self.space.operator(name).index(setting)
         return ExecutionPath(tuple(settings), self.space)
 
 
@@ -514,18 +512,11 @@ class PathSpace:
 
     def _read(self, text: str, group: tuple[int, ...]) -> list[int] | None:
         """Index of each setting that one part of a name gives; None when it gives something else."""
-        lengths = [len(self.operators[at].labels[0]) for at in group]
-        if len(group) == 1:
-            lengths = [len(text)]
-        if sum(lengths) != len(text):
-            return None
-        found = []
-        for at, end, length in zip(group, itertools.accumulate(lengths), lengths):
-            label = text[end - length : end]
-            if label not in self.operators[at].labels:
-                return None
-            found.append(self.operators[at].labels.index(label))
-        return found
+        labels = [self.operators[at].labels for at in group]
+        found = re.fullmatch(
+            ''.join(f'({"|".join(map(re.escape, some))})' for some in labels), text
+        )
+        return found and [some.index(label) for some, label in zip(labels, found.groups())]
 
     @cached_property
     def key_tables(self) -> tuple[KeyTable, ...]:

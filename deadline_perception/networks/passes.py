@@ -243,9 +243,7 @@ def passes_space(
         }
         if keys:
             segments.append(
-                Segment(
-                    f'{COARSE}.{segment.name}', COARSE, depends_on=(COARSE,), keys=keys, result=''
-                )
+                Segment(f'{COARSE}.{segment.name}', COARSE, depends_on=(COARSE,), keys=keys)
             )
     segments[0] = replace(segments[0], operator=COARSE)
     segments[-1] = replace(segments[-1], result=COARSE)

@@ -119,7 +119,7 @@ class ContentionMonitorNode(ManagedNode):
         except SensorAbsent as error:
             self._nvml = None
             self._why_no_nvml = f'nvml: {error}'
-        self._gpu_files = find_jetson_gpu(
+        self._gpu_file = find_jetson_gpu(
             files=[file.lstrip('/') for file in self._values['gpu_load_files'] if file]
             or JETSON_GPU_LOADS
         )
@@ -183,7 +183,7 @@ class ContentionMonitorNode(ManagedNode):
         self._readings = read_contention(
             before=self._readings.cpu_times,
             nvml=self._nvml,
-            gpu_files=self._gpu_files,
+            gpu_file=self._gpu_file,
             expected=self._sources,
         )
         self._sources |= set(self._readings.sources)

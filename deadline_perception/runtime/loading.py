@@ -463,18 +463,15 @@ def _covering(
     return fewest_covering(kept, keys)
 
 
-def environment_faults(
-    device: str, threads: int, environment: Mapping[str, str] = os.environ
-) -> list[str]:
+def environment_faults(device: str, threads: int) -> list[str]:
     """Why times of the CPU vary widely: what `keep_settings` could not set any more. Empty when nothing is missing, and
     for a GPU.
 
     Args:
         device: that the network runs on.
         threads: threads per network operation.
-        environment: of this process.
     """
-    if device != 'cpu' or threads == 1 or environment.get('OMP_WAIT_POLICY') == 'PASSIVE':
+    if device != 'cpu' or threads == 1 or os.environ.get('OMP_WAIT_POLICY') == 'PASSIVE':
         return []
     return [
         'PyTorch was loaded first, and its threads spin while they wait, so that times vary: start the process behind '

@@ -251,16 +251,16 @@ def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> N
     inset = round(10 * scale)
     gap = max(2, round(4 * scale))
     size = 0.34 * scale
-    room = strip.shape[1] - 2 * inset
-    if sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room:
+
+    def overflow() -> bool:
+        widths = [_text_size(text, size)[0] + 4 * gap for text, _ in chips]
+        return sum(widths) > strip.shape[1] - 2 * inset
+
+    if overflow():
         chips = [
             (re.sub(r'\B[a-z]+|(?<=[a-z]) (?=[a-z])', '', text), share) for text, share in chips
         ]
-    while (
-        chips
-        and sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room
-        and size > 0.15
-    ):
+    while overflow() and size > 0.15:
         size *= 0.93
     x = inset
     top = round(39 * scale)
