@@ -464,7 +464,7 @@ class DeadlineDetector:
     @property
     def hangs(self) -> bool:
         """The network did not return from a frame of a client before, and has not yet."""
-        return self._hung is not None and self._executor.mailbox.has_taken(self._hung)
+        return self._hung is not None and self._hung in self._executor.mailbox.at_work
 
     @property
     def fault(self) -> str:

@@ -160,27 +160,22 @@ class ImageAge:
         last = self._last_stamp_ns
         self._last_stamp_ns = stamp_ns
         age_ms = (now_ns - stamp_ns) / 1e6
+        problem = ''
         if stamp_ns <= 0:
-            return StampReading(math.nan, 'image stamp is zero, expected the time of capture')
-        if last is not None and stamp_ns < last:
-            return StampReading(
-                math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms', stamp_ns
-            )
-        if age_ms < -self._future_ms:
-            return StampReading(
-                math.nan,
+            problem = 'image stamp is zero, expected the time of capture'
+        elif last is not None and stamp_ns < last:
+            problem = f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms'
+        elif age_ms < -self._future_ms:
+            problem = (
                 f'image stamp lies {-age_ms:.0f} ms in the future, expected at most '
-                f'{self._future_ms:.0f} ms; do camera and node share one clock?',
-                stamp_ns,
+                f'{self._future_ms:.0f} ms; do camera and node share one clock?'
             )
-        if age_ms > _OLDEST_MS:
-            return StampReading(
-                math.nan,
+        elif age_ms > _OLDEST_MS:
+            problem = (
                 f'image is {age_ms / 1000:.0f} s old, expected at most '
-                f'{_OLDEST_MS / 1000:.0f} s; a recording needs use_sim_time',
-                stamp_ns,
+                f'{_OLDEST_MS / 1000:.0f} s; a recording needs use_sim_time'
             )
-        return StampReading(max(0.0, age_ms), '', stamp_ns)
+        return StampReading(math.nan if problem else max(0.0, age_ms), problem, max(0, stamp_ns))
 
 
 class RateLimit:

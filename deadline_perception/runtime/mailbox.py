@@ -104,10 +104,6 @@ class Mailbox(Generic[Task, Item]):
         with self._changed:
             return self._changed.wait_for(is_idle, timeout_s)
 
-    def has_taken(self, task: Task) -> bool:
-        """An item of a task was taken that is not done with."""
-        return task in self._at_work
-
     @property
     def at_work(self) -> tuple[Task, ...]:
         """Tasks of which an item was taken that is not done with."""

@@ -83,6 +83,7 @@ class ImagePeriod:
         return self._last_ms + periods * self.period_ms
 
 
+@dataclass(eq=False)
 class TimedInference:
     """Takes frames through the network one after the other; holds nothing between two of them but network and policy.
 
@@ -93,18 +94,10 @@ class TimedInference:
         clock_ms: monotonic clock.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        policy: Policy,
-        *,
-        min_score: float = 0.0,
-        clock_ms: Callable[[], float] = now_ms,
-    ) -> None:
-        self.network = network
-        self.policy = policy
-        self.min_score = min_score
-        self.clock_ms = clock_ms
+    network: Network
+    policy: Policy
+    min_score: float = 0.0
+    clock_ms: Callable[[], float] = now_ms
 
     def begin(
         self,

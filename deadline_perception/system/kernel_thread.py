@@ -13,6 +13,7 @@ from pathlib import Path
 
 _TASKS = Path('/proc/self/task')
 _LEAST_WORK_MS = 1.0
+_POLICIES = ('SCHED_OTHER', 'SCHED_FIFO', 'SCHED_RR', 'SCHED_BATCH', 'SCHED_IDLE')
 
 
 def name_thread(name: str) -> None:
@@ -76,13 +77,7 @@ def describe_scheduling(tid: int) -> str:
     Raises:
         ProcessLookupError: the thread has ended.
     """
-    names = {
-        os.SCHED_OTHER: 'SCHED_OTHER',
-        os.SCHED_FIFO: 'SCHED_FIFO',
-        os.SCHED_RR: 'SCHED_RR',
-        os.SCHED_BATCH: 'SCHED_BATCH',
-        os.SCHED_IDLE: 'SCHED_IDLE',
-    }
+    names = {getattr(os, name): name for name in _POLICIES}
     priority = os.sched_getparam(tid).sched_priority
     return (
         f'{names.get(scheduling_policy(tid), "another policy")}{f" {priority}" if priority else ""}, '
