@@ -11,7 +11,7 @@ import difflib
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from deadline_perception.core.child_command import module_command
@@ -26,6 +26,7 @@ from deadline_perception.nodes.node_table import (
     RECORDER,
     BringupError,
     NodeEntry,
+    Values,
     node_parameters,
     node_remaps,
 )
@@ -36,7 +37,7 @@ NODES_PACKAGE = 'deadline_perception.nodes'  # `python -m` runs it with a node's
 LINGER_S = 1.5  # the last frame of a bag is still on its way when the player ends
 
 
-def wanted_nodes(values: Mapping[str, object]) -> tuple[NodeEntry, ...]:
+def wanted_nodes(values: Values) -> tuple[NodeEntry, ...]:
     """The nodes that the arguments bring up.
 
     Raises:
@@ -53,7 +54,7 @@ def wanted_nodes(values: Mapping[str, object]) -> tuple[NodeEntry, ...]:
     )
 
 
-def parameter_files(entry: NodeEntry, values: Mapping[str, object]) -> list[Path]:
+def parameter_files(entry: NodeEntry, values: Values) -> list[Path]:
     """The node's parameter files, later ones override earlier ones.
 
     Raises:
@@ -67,7 +68,7 @@ def parameter_files(entry: NodeEntry, values: Mapping[str, object]) -> list[Path
     return files
 
 
-def ros_arguments(entry: NodeEntry, values: Mapping[str, object]) -> list[str]:
+def ros_arguments(entry: NodeEntry, values: Values) -> list[str]:
     """The parameters and topic names that the arguments set, as a node's process gets them after `--ros-args`.
 
     Files go before them: ROS forgets single parameters of a node when a file that names the node follows.
@@ -81,14 +82,14 @@ def ros_arguments(entry: NodeEntry, values: Mapping[str, object]) -> list[str]:
     return words
 
 
-def common_ros_arguments(values: Mapping[str, object]) -> list[str]:
+def common_ros_arguments(values: Values) -> list[str]:
     """Namespace and log level, the same for all nodes."""
     words = ['--log-level', str(values['log_level'])]
     namespace = str(values['namespace']).strip('/')
     return words + (['-r', f'__ns:=/{namespace}'] if namespace else [])
 
 
-def node_environment(entry: NodeEntry, values: Mapping[str, object]) -> dict[str, str]:
+def node_environment(entry: NodeEntry, values: Values) -> dict[str, str]:
     """Variables that must be set before the node's process starts.
 
     Raises:
@@ -107,7 +108,7 @@ def node_environment(entry: NodeEntry, values: Mapping[str, object]) -> dict[str
         raise BringupError(f'parameter file {files[-1]} cannot be used: {error}') from error
 
 
-def unused_sections(values: Mapping[str, object]) -> list[str]:
+def unused_sections(values: Values) -> list[str]:
     """One line for each part of the user's parameter file that is for no node that there is.
 
     Raises:
@@ -129,13 +130,11 @@ def unused_sections(values: Mapping[str, object]) -> list[str]:
     return lines
 
 
-def _full_name(entry: NodeEntry, values: Mapping[str, object]) -> str:
+def _full_name(entry: NodeEntry, values: Values) -> str:
     return '/' + '/'.join(filter(None, (str(values['namespace']).strip('/'), entry.name)))
 
 
-def process_order(
-    entry: NodeEntry, values: Mapping[str, object], *, ends_run: bool = False
-) -> ProcessOrder:
+def process_order(entry: NodeEntry, values: Values, *, ends_run: bool = False) -> ProcessOrder:
     """How a node is started as a process; nodes are started again when they end by themselves."""
     files = [
         word for file in parameter_files(entry, values) for word in ('--params-file', str(file))
@@ -157,7 +156,7 @@ def process_order(
     )
 
 
-def start_orders(values: Mapping[str, object]) -> list[ProcessOrder]:
+def start_orders(values: Values) -> list[ProcessOrder]:
     """All that is started at once; the player follows when everybody listens, so that no frame is lost.
 
     Raises:
@@ -231,7 +230,7 @@ RVIZ_REMAPS = tuple(
 )
 
 
-def rviz_order(values: Mapping[str, object]) -> ProcessOrder:
+def rviz_order(values: Values) -> ProcessOrder:
     """How RViz is started, in the namespace of the nodes.
 
     Raises:

@@ -4,8 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from plain_images import grey
 from python_run import run_python
-from simple_images import plain
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DeviceFacts, process_environment, read_device_facts
@@ -51,7 +51,7 @@ from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from deadline_perception.timing.transferred_profile import scaled_segments
 
-IMAGE = plain(48, 64)
+IMAGE = grey(48, 64)
 
 
 class Forecast:
@@ -190,7 +190,7 @@ def tiny():
     from deadline_perception.extras.weights_writer import build_detector
 
     network = build_detector(TINY, ('vehicle',))
-    there = measured(network, [plain(96, 160)], time_limit_s=1.0)
+    there = measured(network, [grey(96, 160)], time_limit_s=1.0)
     elsewhere = replace(there.facts, name='Another board')
     return network, replace(there, facts=elsewhere, load_before=0.0)
 

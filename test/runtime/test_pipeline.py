@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fresh_bounds import fresh_bound
 from hand_clock import Clock
-from simple_images import plain
+from plain_images import grey
 from waiting import WAIT_S, wait_until
 
 from deadline_perception.core.detections import Classification, Detections
@@ -44,7 +44,7 @@ SPACE = multi_path_space(
     skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
 )
 PATH = SPACE.largest
-IMAGE = plain(40, 60)
+IMAGE = grey(40, 60)
 FOUND = Detections([[1, 1, 9, 9]], [0.8], [0])
 STAMPS_NS = itertools.count(10**18, 10**8)
 
@@ -763,7 +763,7 @@ def test_a_changed_image_size_forgets_objects_of_the_old_one(bench):
     pipeline = bench.build(OnePath(forecast_ms=1e6), max_coasted=1)
     bench.run(pipeline)
     bench.run(pipeline)
-    bench.image = plain(20, 30)
+    bench.image = grey(20, 30)
     bench.run(pipeline)
     assert len(bench.published[2]) == 0
 
