@@ -334,9 +334,8 @@ class TimeModel:
         self.parts = parts
         self.calibrator = bound.integral
         self.promised_frames = self.late_frames = 0
-        self.whole = PartBound(
-            bound.integral,
-            bound.recent,
+        self.whole = bound
+        bound.use(
             execution=parts.execution,
             # A first result is too short to be interrupted as often as the whole frames that interruptions are learnt of.
             interruption=parts.interruption and not path_space.result_segments,

@@ -158,6 +158,15 @@ def test_what_was_skipped_of_an_aborted_rest_counts_as_if_it_had_been_run(networ
     assert (learnt.rest() > 1.04) is exceeds
 
 
+def test_the_bound_that_is_given_is_that_of_whole_frames_and_what_it_learns_counts():
+    bound = fresh_bound()
+    model = TimeModel(CLASSIFIER, FORECAST, bound)
+    before_ms = model.begin(1.0).bound_ms(PATH)
+    for _ in range(LEAST_RATIOS):
+        bound.observe(10.0, 30.0)
+    assert model.whole is bound and model.begin(1.0).bound_ms(PATH) > 2.0 * before_ms
+
+
 def test_reserves_are_generous_until_eight_frames_were_seen_and_a_millisecond_at_least_afterwards():
     model = TimeModel(CLASSIFIER, FORECAST, fresh_bound())
     assert model.reserve == FrameReserve(1.0, 2.5)
