@@ -39,7 +39,7 @@ def report_of(
     values: Mapping[str, object],
     fine: str,
     *,
-    concerns: Iterable[str] = (),
+    concerns: Iterable[str],
     faults: Iterable[str] = (),
 ) -> Report:
     """An error with all faults, else a warning with all concerns, else that it is fine; empty texts do not count."""

@@ -76,8 +76,8 @@ class DetectionStream(FrameClient):
     def __init__(
         self,
         task: Task,
-        on_answer: Callable[[Answer], None] = lambda answer: None,
-        on_late_record: Callable[[JobRecord], None] = lambda record: None,
+        on_answer: Callable[[Answer], None],
+        on_late_record: Callable[[JobRecord], None],
     ) -> None:
         self._task = task
         self._on_answer = on_answer

@@ -68,7 +68,7 @@ def network_key(
     device: str,
     engine: str,
     threads: int,
-    classes: str | Sequence[str] = (),
+    classes: str | Sequence[str],
 ) -> Key:
     """The same for all who may share a network; empty where each load gives another one."""
     if not isinstance(model, (str, Path)):
