@@ -347,10 +347,10 @@ class InferenceRun:
         took_ms = run.run_segment(at_ms)
         job.done.append((segment.phase, took_ms))
         job.network_ms += took_ms
-        if segment.result and number + 1 < self._count:
-            if run.path.keys_by_segment[number] is not None:
-                names = space.results(run.path, number + 1)
-                job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
+        is_last = number + 1 == self._count
+        if segment.result and not is_last and run.path.keys_by_segment[number] is not None:
+            names = space.results(run.path, number + 1)
+            job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
         return at_ms + took_ms
 
     def _end(self, run: SegmentRun, begun_ms: float, in_time: bool) -> None:
