@@ -184,6 +184,8 @@ class NoNetwork:
     """A network that finds nothing, and whose segments do nothing but to sweep the caches where memory for it is
     given."""
 
+    result_type = Detections
+
     def __init__(self, space: PathSpace, sweep: np.ndarray | None) -> None:
         self.path_space, self.sweep = space, sweep
 
@@ -224,7 +226,7 @@ def time_loop(
     model: TimeModel | None,
 ) -> list[float]:
     """Times in us that frames spend in the inference loop outside the network."""
-    inference = TimedInference(NoNetwork(space, sweep), space, policy)
+    inference = TimedInference(NoNetwork(space, sweep), policy)
     image, times = np.zeros((4, 4, 3), np.uint8), []
     for _ in range(frames):
         remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)

@@ -26,6 +26,8 @@ from deadline_perception import deadline_detector
 from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.task import Task
 from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.recent_times import RecentTimes
 from deadline_perception.timing.time_model import TimeModel
 
 PACKAGE = str(Path(deadline_detector.__file__).parent)
@@ -68,9 +70,8 @@ def make_task() -> Task:
     policy = make_policy('frontier', SPACE, forecast, made_up_quality(SPACE, forecast, rng))
     network = NoNetwork(SPACE, None)
     network.class_names = ('vehicle',)
-    return Task(
-        network, policy, TimeModel(SPACE, forecast, BoundCalibrator(0.01, 0.05, math.log(8.0)))
-    )
+    bound = PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01))
+    return Task(network, policy, TimeModel(SPACE, forecast, bound))
 
 
 def follow(images: int) -> list[list[tuple[str, str]]]:

@@ -182,7 +182,8 @@ class DeadlineDetector:
         ThreadPriority(
             priority, lock_memory=False
         )  # refuses a mode that is none before a network is loaded
-        self._rules, self._priority = rules or FrameRules(min_score), priority
+        self._rules = rules or FrameRules(min_score)
+        self._priority = priority
         self._spares_next_image = rules is None
         options = None if isinstance(model, Task) else _options(model, classes)
         self._executor = executor or _shared_executor(options)
@@ -434,7 +435,8 @@ class DeadlineDetector:
         if words_of_fork(self._process):
             return
         with self._opening:
-            was_closed, self._closed = self._closed, True
+            was_closed = self._closed
+            self._closed = True
             self._awaiting.shutdown(wait=False)
             self._dropped.detach()
             self.halt(timeout_s)
@@ -462,7 +464,7 @@ class DeadlineDetector:
     @property
     def hangs(self) -> bool:
         """The network did not return from a frame of a client before, and has not yet."""
-        return self._hung is not None and self._executor.mailbox.has_taken(self._hung)
+        return self._hung is not None and self._hung in self._executor.mailbox.at_work
 
     @property
     def fault(self) -> str:

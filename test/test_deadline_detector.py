@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fresh_bounds import fresh_bound
 from invented_networks import (
     MAGNIFIER,
     InventedNetwork,
@@ -46,11 +47,10 @@ from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.loading import NetworkOptions, NoProfile
 from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.runtime.task import Task
-from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
-from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.calibration import CalibrationFile
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
-from deadline_perception.timing.recent_times import LEAST_RATIOS, RecentTimes
+from deadline_perception.timing.recent_times import LEAST_RATIOS
 from deadline_perception.timing.time_model import TimeModel
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -95,8 +95,7 @@ def task_of(network, profile):
         network.path_space, forecast, PathQuality.from_forecast(network.path_space, forecast)
     )
     policy.prepare()
-    calibrator = BoundCalibrator(0.01, 0.05, math.log(8.0))
-    return Task(network, policy, TimeModel(network.path_space, forecast, calibrator))
+    return Task(network, policy, TimeModel(network.path_space, forecast, fresh_bound()))
 
 
 @pytest.fixture
@@ -460,12 +459,8 @@ def test_detectors_that_share_an_executor_run_on_its_thread_the_earliest_deadlin
     assert no_threads_but(before)
 
 
-def new_bound():
-    return PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01))
-
-
 def test_the_state_is_kept_after_some_frames_and_when_asked(tmp_path):
-    said, bound = [], new_bound()
+    said, bound = [], fresh_bound()
     file = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
     keeper = CalibrationKeeper(lambda: (file, bound), said.append)
     for _ in range(KEPT_FRAMES - 1):
@@ -482,7 +477,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
     said = []
     (tmp_path / 'factor.json').write_text('{"something": "else"}')
     file = CalibrationFile(tmp_path / 'factor.json', {})
-    keeper = CalibrationKeeper(lambda: (file, new_bound()), said.append)
+    keeper = CalibrationKeeper(lambda: (file, fresh_bound()), said.append)
     keeper.keep()
     keeper.stop(20.0)
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]

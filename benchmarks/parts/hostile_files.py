@@ -26,6 +26,7 @@ from mcap.records import Chunk
 from rosbags.rosbag2 import StoragePlugin
 from safetensors.torch import save
 
+from deadline_perception.engines.segment_store import FORMAT as SEGMENTS_FORMAT
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.timing.calibration import FORMAT, BoundCalibrator
@@ -336,9 +337,9 @@ def _qualities(weights: Path) -> Iterator[tuple[str, str]]:
 def _segments(place: Path) -> Iterator[tuple[str, str]]:
     record = {'form': '8 bit', 'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
     record |= {'file': 'a.blob', 'sha256': 'ff', 'reason': ''}
-    content = {'format': 1, 'origin': {'network': '00'}, 'complete': True, 'failed': []}
-    content |= {'attempt': '', 'segments': {'stem': record}}
-    yield 'of another origin', json.dumps(content)
+    content = {'format': SEGMENTS_FORMAT, 'origin': {'network': '00'}, 'done': ['stem']}
+    content |= {'failed': [], 'attempt': '', 'segments': {'stem': record}}
+    yield 'without its file', json.dumps(content)
     for name, value in (
         ('file', '../../../etc/passwd'),
         ('file', '/dev/zero'),

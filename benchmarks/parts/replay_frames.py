@@ -212,9 +212,7 @@ class Contender:
         """Takes all frames of a course to their answers."""
         outcomes, network = Outcomes(), self.network
         estimator = SlowdownEstimator()
-        inference = TimedInference(
-            network, network.path_space, self.policy, clock_ms=lambda: network.now_ms
-        )
+        inference = TimedInference(network, self.policy, clock_ms=lambda: network.now_ms)
         rows = zip(course.images.tolist(), course.trace_frames.tolist(), course.budgets_ms.tolist())
         for image, frame, budget_ms in rows:
             begun_ms = network.now_ms

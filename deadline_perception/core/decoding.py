@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -69,7 +69,7 @@ def decode(content: object, kind: Any, name: str) -> Any:
     return record
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 

@@ -100,10 +100,8 @@ def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
         first_xyxy: `[N, 4]`.
         second_xyxy: `[M, 4]`.
     """
-    first, second = (
-        np.asarray(first_xyxy, np.float64)[:, None],
-        np.asarray(second_xyxy, np.float64)[None],
-    )
+    first = np.asarray(first_xyxy, np.float64)[:, None]
+    second = np.asarray(second_xyxy, np.float64)[None]
     sides = np.clip(
         np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]),
         0,
@@ -153,10 +151,13 @@ def _exchanged(overlap: np.ndarray, pairs: dict[int, int]) -> tuple[np.ndarray, 
     size = rows + columns + 1  # with a place for each that is left
     padded = np.zeros((size, size))
     padded[:rows, :columns] = overlap
-    own, others = list(pairs), list(pairs.values())
-    is_left, partner = np.ones((2, size), bool), np.empty(size, np.intp)
+    own = list(pairs)
+    others = list(pairs.values())
+    is_left = np.ones((2, size), bool)
+    partner = np.empty(size, np.intp)
     is_left[0, own] = is_left[1, others] = False
-    partner[own], partner[is_left[0]] = others, np.flatnonzero(is_left[1])
+    partner[own] = others
+    partner[is_left[0]] = np.flatnonzero(is_left[1])
     while True:
         placed = padded[:, partner]
         now = placed.diagonal()

@@ -185,7 +185,7 @@ def read_device_facts(
         ValueError: the device has another name.
     """
     check_device(device)
-    kind = device.split(':')[0]
+    kind = device.partition(':')[0]
     cores = len(os.sched_getaffinity(0))
     facts: dict[str, Any] = {
         'name': _processor_name(root),
@@ -218,8 +218,7 @@ def check_device(device: str) -> None:
         DeviceNotFound: a CUDA device is asked for and PyTorch does not find it.
         ValueError: the device has another name.
     """
-    if not re.fullmatch(r'cpu|cuda(:\d+)?', device):
-        raise ValueError(f'device is {device!r}, expected cpu, cuda or cuda:INDEX')
+    index = gpu_index(device)
     if device == 'cpu':
         return
     try:
@@ -229,7 +228,7 @@ def check_device(device: str) -> None:
             f'device is {device!r}, but PyTorch cannot be loaded: {error}; use the device cpu'
         ) from error
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if _cuda_index(device) >= count:
+    if index >= count:
         built = (
             f'built for CUDA {torch.version.cuda}' if torch.version.cuda else 'built without CUDA'
         )
@@ -239,14 +238,22 @@ def check_device(device: str) -> None:
         )
 
 
-def _cuda_index(device: str) -> int:
-    return int(device.split(':')[1]) if ':' in device else 0
+def gpu_index(device: str) -> int:
+    """Number of the GPU in the name of a device, 0 where none is named.
+
+    Raises:
+        ValueError: the name has another form than cpu, cuda or cuda:INDEX.
+    """
+    named = re.fullmatch(r'cpu|cuda(?::(\d+))?', device)
+    if named is None:
+        raise ValueError(f'device is {device!r}, expected cpu, cuda or cuda:INDEX')
+    return int(named[1] or 0)
 
 
 def _cuda_facts(device: str) -> dict[str, str | int | float]:
     import torch
 
-    properties = torch.cuda.get_device_properties(_cuda_index(device))
+    properties = torch.cuda.get_device_properties(gpu_index(device))
     return {
         'name': properties.name,
         'multiprocessors': properties.multi_processor_count,

@@ -19,26 +19,24 @@ from functools import cached_property
 
 Setting = str | int | float
 Condition = tuple[int, tuple[int, ...]]  # place of an operator, indices of its settings
+# Place of a skip, places of operators, and keys by their settings: see `PathSpace.key_tables`.
+KeyTable = tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]]
 
 # Kinds of operators, for colours and words; a network may bring others. Of a skip, the first setting leaves out the
 # segment that begins with it.
-SKIP, WIDTH, PROPOSALS, SWITCH, SCALE, LEVEL, MODEL, PASS = (
-    'skip',
-    'width',
-    'proposals',
-    'switch',
-    'scale',
-    'level',
-    'model',
-    'pass',
-)
+SKIP = 'skip'
+WIDTH = 'width'
+PROPOSALS = 'proposals'
+SWITCH = 'switch'
+SCALE = 'scale'
+LEVEL = 'level'
+MODEL = 'model'
+PASS = 'pass'
 
 WHOLE = 'whole'  # name of a path that has nothing to say: its network decides nothing
-_NAME, _SYMBOL, _LABEL = (
-    re.compile(r'[A-Za-z_]\w*'),
-    re.compile(r'[a-z]+'),
-    re.compile(r'[A-Za-z0-9_.]+'),
-)
+_NAME = re.compile(r'[A-Za-z_]\w*')
+_SYMBOL = re.compile(r'[a-z]+')
+_LABEL = re.compile(r'[A-Za-z0-9_.]+')
 
 
 @dataclass(frozen=True)
@@ -209,9 +207,7 @@ class ExecutionPath:
                 raise ValueError(
                     f'operator is {name!r}, expected one of {", ".join(self.space.place)}'
                 )
-            settings[self.space.place[name]] = self.space.operators[self.space.place[name]].index(
-                setting
-            )
+            settings[self.space.place[name]] = self.space.operator(name).index(setting)
         return ExecutionPath(tuple(settings), self.space)
 
 
@@ -516,27 +512,18 @@ class PathSpace:
 
     def _read(self, text: str, group: tuple[int, ...]) -> list[int] | None:
         """Index of each setting that one part of a name gives; None when it gives something else."""
-        lengths = [len(self.operators[at].labels[0]) for at in group]
-        if len(group) == 1:
-            lengths = [len(text)]
-        if sum(lengths) != len(text):
-            return None
-        found = []
-        for at, end, length in zip(group, itertools.accumulate(lengths), lengths):
-            label = text[end - length : end]
-            if label not in self.operators[at].labels:
-                return None
-            found.append(self.operators[at].labels.index(label))
-        return found
+        labels = [self.operators[at].labels for at in group]
+        found = re.fullmatch(
+            ''.join(f'({"|".join(map(re.escape, some))})' for some in labels), text
+        )
+        return found and [some.index(label) for some, label in zip(labels, found.groups())]
 
     @cached_property
-    def key_tables(
-        self,
-    ) -> tuple[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]], ...]:
+    def key_tables(self) -> tuple[KeyTable, ...]:
         """Of each segment: place of the skip that may leave it out, places of the operators that decide its work, and
         its key by their settings, all settings of the last operator before the next of the one before it; None where
         it runs nothing."""
-        rows: list[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]]] = []
+        rows: list[KeyTable] = []
         for segment in self.segments:
             depends_on = tuple(self.place[name] for name in segment.depends_on)
             keys: dict[tuple[int, ...], str | None] = {}

@@ -84,12 +84,7 @@ def distinct_paths(
         count: how many, >= 1; fewer paths give all.
         rng: source of randomness.
         first: paths that come right after the first and the last.
-
-    Raises:
-        ValueError: `count` is below 1.
     """
-    if count < 1:
-        raise ValueError(f'number of whole paths is {count}, expected at least 1')
     known = list(paths)
     if count >= len(known):
         return known

@@ -73,13 +73,9 @@ def pareto_frontiers(
         `[G + 1]`, where each group begins among them. Of equal candidates the first stays.
     """
     order = np.lexsort((-qualities, costs, groups))
-    group, _, rank = (
-        groups[order],
-        costs[order],
-        np.unique(qualities, return_inverse=True)[1].reshape(-1)[order],
-    )
+    rank = np.unique(qualities, return_inverse=True)[1].reshape(-1)[order]
     # A group's ranks are lifted above those of all groups before it, so that one running maximum serves all.
-    lifted = group.astype(np.int64) * (len(groups) + 1) + rank
+    lifted = groups[order].astype(np.int64) * (len(groups) + 1) + rank
     keep = np.ones(len(order), dtype=bool)
     keep[1:] = lifted[1:] > np.maximum.accumulate(lifted)[:-1]
     members = order[keep]
@@ -112,7 +108,8 @@ def needed_times_ms(
     needed_ms = remaining_ms.copy()
     # At the next operator of each path, if there is one: what turning to the shortest path saves there, the forecast
     # from there on, and what is needed there.
-    saved_ms, next_ms = np.zeros(len(settings)), np.zeros(len(settings))
+    saved_ms = np.zeros(len(settings))
+    next_ms = np.zeros(len(settings))
     next_needed_ms = np.full(len(settings), -np.inf)
     for segment in reversed(range(len(path_space.segments))):
         here_ms = remaining_ms[segment]
@@ -146,11 +143,11 @@ class FrontierPolicy:
         forecast: expected idle times. Where measurement noise says that what remains takes longer than the whole,
             the whole is taken to be that long too.
         quality: expected average precision of the paths.
-        keep_epsilon: gain in quality that is worth a change of plan.
+        keep_epsilon: gain in quality that is worth a change of plan, in [0, 1].
         paths: those that are kept ready and may be chosen, at least one; None: all of the network.
 
     Raises:
-        ValueError: epsilon is out of range, there is no path, or forecast or quality gives values that are.
+        ValueError: forecast or quality gives values that are out of range.
     """
 
     name = 'frontier'
@@ -166,15 +163,9 @@ class FrontierPolicy:
         keep_epsilon: float = 0.005,
         paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
-        if not 0.0 <= keep_epsilon <= 1.0:
-            raise ValueError(
-                f'keep_epsilon is {keep_epsilon}, expected a gain in quality in [0, 1]'
-            )
         self._space = path_space
         self._keep_epsilon = keep_epsilon
         self._paths = list(path_space) if paths is None else list(dict.fromkeys(paths))
-        if not self._paths:
-            raise ValueError('no path is kept ready, expected at least one')
         self._index = {path: index for index, path in enumerate(self._paths)}
         self._number_of = {
             id(path): index for index, path in enumerate(self._paths)
@@ -252,16 +243,15 @@ class FrontierPolicy:
             planned = self._place(path, segment)
         frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
         group = frontiers.group_of[planned]
-        begin, end = frontiers.begins[group], frontiers.begins[group + 1]
+        begin = frontiers.begins[group]
+        end = frontiers.begins[group + 1]
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:
             return best if level == 1.0 else self.redecide(path, segment, remaining_ms, factor)
         if best.path is self._paths[planned]:
             return best
-        needed_ms, quality = (
-            self._needed_ms[level].item(segment, planned),
-            self._qualities.item(planned),
-        )
+        needed_ms = self._needed_ms[level].item(segment, planned)
+        quality = self._qualities.item(planned)
         bound_ms = needed_ms * factor
         if bound_ms > remaining_ms or best.quality - quality > self._keep_epsilon:
             return best
@@ -298,7 +288,8 @@ class FrontierPolicy:
             after += 1
         while after > begin and times[after - 1] * factor > remaining_ms:
             after -= 1
-        fits, at = after > begin, max(after - 1, begin)
+        fits = after > begin
+        at = max(after - 1, begin)
         chosen = frontiers.members[at]
         return Choice(
             self._paths[chosen],
@@ -317,7 +308,8 @@ class FrontierPolicy:
         return self._needed_ms[level]
 
     def _build(self, segment: int, level: float) -> SegmentFrontiers:
-        group_of, needed_ms = self._prefix_numbers(segment), self._needed(level)[segment]
+        group_of = self._prefix_numbers(segment)
+        needed_ms = self._needed(level)[segment]
         members, begins = pareto_frontiers(group_of, needed_ms, self._qualities)
         found = SegmentFrontiers(
             group_of.data,

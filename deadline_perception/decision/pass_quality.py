@@ -45,7 +45,9 @@ class PassQuality:
     def __init__(
         self, network: PassesNetwork, fine: LookQuality, coarse: LookQuality | None = None
     ) -> None:
-        self._network, self._fine, self._coarse = network, fine, coarse or fine
+        self._network = network
+        self._fine = fine
+        self._coarse = coarse or fine
         self.scene = Scene(network.class_names)
 
     def quality(self, path: ExecutionPath) -> float:

@@ -16,8 +16,11 @@ from deadline_perception.timing.time_model import Forecast
 
 # Of quality: in the mean over times, at any time, and of what `FrontierPolicy` plans over its levels, too. Replayed:
 # models/street.md.
-_MOST_LOSS, _MOST_AT_ONCE, _MOST_PLANNED = 0.0015, 0.02, 0.003
-_SHORTEST_MS, _ROUNDING = 1e-3, 1e-9
+_MOST_LOSS = 0.0015
+_MOST_AT_ONCE = 0.02
+_MOST_PLANNED = 0.003
+_SHORTEST_MS = 1e-3
+_ROUNDING = 1e-9
 
 
 def useful_paths(
@@ -36,7 +39,8 @@ def useful_paths(
     times_ms = np.geomspace(shortest_ms, longest_ms, 200)
 
     def planned(paths: Sequence[ExecutionPath]) -> float:
-        policy, total = FrontierPolicy(path_space, forecast, quality, paths=paths), 0.0
+        policy = FrontierPolicy(path_space, forecast, quality, paths=paths)
+        total = 0.0
         for level in LEVELS:
             _, needed_ms, qualities = zip(*policy.starts(level))
             fit = np.searchsorted(np.array(needed_ms) * (1.0 - _ROUNDING), times_ms, 'right')
@@ -74,18 +78,21 @@ def fewer_segments(
     """
     times_ms = np.maximum(forecast.table(every), _SHORTEST_MS)
     order = np.argsort(times_ms, kind='stable')
-    log_ms, best = np.log(times_ms[order]), quality.table(every)[order]
+    log_ms = np.log(times_ms[order])
+    best = quality.table(every)[order]
     shares = np.diff(log_ms, append=log_ms[-1]) / max(log_ms[-1] - log_ms[0], _ROUNDING)
     run_by: dict[str, list[int]] = {}
     for place, at in enumerate(order.tolist()):
         for key in every[at].space.keys(every[at]):
             run_by.setdefault(key, []).append(place)
     alike = Counter(map(tuple, run_by.values()))  # segments that the same paths run
-    runs, counts = np.zeros((len(alike), len(every)), bool), np.array(list(alike.values()))
+    runs = np.zeros((len(alike), len(every)), bool)
+    counts = np.array(list(alike.values()))
     for row, places in zip(runs, alike):
         row[list(places)] = True
     left, stays = (np.array([every[at] in some for at in order]) for some in (at_hand, stay))
-    of_all, may_go = np.maximum.accumulate(best), ~(runs & stays).any(axis=1)
+    of_all = np.maximum.accumulate(best)
+    may_go = ~(runs & stays).any(axis=1)
     while True:
         after = left & ~runs  # where a row's segments go
         lost = of_all - np.maximum.accumulate(np.where(after, best, 0.0), axis=1)

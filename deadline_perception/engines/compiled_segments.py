@@ -64,7 +64,9 @@ class CompiledSegments(Engine):
             f'{package} {store.origin[f"{name} version"]}' for name, package in LIBRARIES.items()
         )
         self.keys = frozenset(store.done)
-        self._store, self._compiler, self._threads = store, Compiler(threads), threads
+        self._store = store
+        self._compiler = Compiler(threads)
+        self._threads = threads
         self._compiled: dict[str, CompiledSegment | None] = {}
         self._refused: dict[str, str] = {}
         self._stale = False
@@ -129,7 +131,8 @@ class CompiledSegments(Engine):
 
     def joined(self, values: Arrays) -> Arrays:
         """See `Engine`: what one segment gave lies in one piece."""
-        whole, channels = values[0].base, values[0].shape[-1]
+        whole = values[0].base
+        channels = values[0].shape[-1]
         if (
             whole is None
             or whole.size != sum(value.size for value in values)
@@ -221,13 +224,15 @@ class CompiledSegment:
         )
         ends = list(itertools.accumulate(map(math.prod, self._shapes), initial=0))
         self._parts = [slice(*ends[number : number + 2]) for number in range(len(self._shapes))]
-        self._size, self._outputs = ends[-1], range(len(compiled.outputs))
+        self._size = ends[-1]
+        self._outputs = range(len(compiled.outputs))
         self._content = content  # the last attribute, so that it is the last to go
         self._release()  # else loading holds what each segment works in, and frames find its memory in pieces
 
     def __call__(self, inputs: list[np.ndarray]) -> Arrays:
         """Raises RuntimeError when an array has another shape or type than the segment reads."""
-        request, tensor = self._request, self._tensor
+        request = self._request
+        tensor = self._tensor
         for index, array in enumerate(inputs):
             request.set_input_tensor(index, tensor(array, shared_memory=True))
         outputs: Arrays = ()

@@ -189,7 +189,8 @@ class SegmentRun(ABC):
         """
         if path.settings == self.path.settings:
             return
-        space, planned = self.space, self.path.settings
+        space = self.space
+        planned = self.path.settings
         is_ours = path.space is space or path in space
         if not is_ours or any(
             path.settings[at] != planned[at] for at in space.decided_before[self.segment]

@@ -156,7 +156,8 @@ class SegmentStore:
             content = read_record(file, Manifest, 'list of prepared segments')
         except JsonFileError as error:
             raise StoreError(f'prepared segments in {folder} cannot be used: {error}') from error
-        store.segments, store.done = content.segments, content.done
+        store.segments = content.segments
+        store.done = content.done
         store.failed = content.failed
         differences = [
             f'{name} is {content.origin.get(name)!r} there and {value!r} here'

@@ -69,7 +69,8 @@ def kept_ranges(spans: Sequence[Span], kept: Sequence[int]) -> list[tuple[int, i
     ranges: list[tuple[int, int]] = []
     offset = 0
     for span in spans:
-        begin, end = offset, offset + kept[span.group] * span.per_unit
+        begin = offset
+        end = offset + kept[span.group] * span.per_unit
         if ranges and ranges[-1][1] == begin:
             ranges[-1] = (ranges[-1][0], end)
         else:
@@ -94,7 +95,8 @@ class FixedCall:
     """
 
     def __init__(self, function: Callable[..., Tensor], *arguments: object) -> None:
-        self._function, self._arguments = function, arguments
+        self._function = function
+        self._arguments = arguments
 
     def __call__(self, x: Tensor, cut: Cut) -> Tensor:
         return self._function(x, *self._arguments)
@@ -188,7 +190,8 @@ class SlicedLayer(nn.Module):
         weight = getattr(self, name, None)
         if weight is None:
             return 0, []
-        axis_of_pieces, pieces = 0, [weight]
+        axis_of_pieces = 0
+        pieces = [weight]
         for axis, spans in self.axes.get(name, {}).items():
             ranges = kept_ranges(spans, cut.kept)
             if len(ranges) > 1:
@@ -259,14 +262,14 @@ class Convolution(SlicedLayer):
         padding: str | tuple[int, ...] = (),
     ) -> None:
         super().__init__(axes, layer)
-        self.stride, self.padding, self.dilation, self.groups = (
-            stride,
-            padding,
-            (1,) * len(stride),
-            1,
-        )
+        self.stride = stride
+        self.padding = padding
+        self.dilation = (1,) * len(stride)
+        self.groups = 1
         if layer is not None:
-            self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
+            self.stride = layer.stride
+            self.padding = layer.padding
+            self.dilation = layer.dilation
             self.groups = layer.groups
         self.norm: Norm | None = None
         self._function = self._FUNCTIONS[len(self.stride) - 1]

@@ -56,7 +56,8 @@ class TorchModule(TorchNetwork, nn.Module):
         super().__init__()
         if not class_names:
             raise ValueError('class_names is empty, expected at least one class')
-        self.config_name, self.class_names = config_name, tuple(class_names)
+        self.config_name = config_name
+        self.class_names = tuple(class_names)
         self.engine = Eager()
         # torch has no types for it, nor for `_apply`.
         self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())  # type: ignore[no-untyped-call]

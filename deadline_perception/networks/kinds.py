@@ -19,8 +19,11 @@ from deadline_perception.networks.weights_file import read_calibration, read_hea
 
 EXPORT_SUFFIXES = ('.onnx', '.xml', '.tflite')
 SET_SUFFIXES = ('.yaml', '.yml')
-MULTI_PATH, YOLOX = 'multi_path', 'yolox'
-ELASTIC, EXPORT, SET = 'elastic', 'export', 'set'
+MULTI_PATH = 'multi_path'
+YOLOX = 'yolox'
+ELASTIC = 'elastic'
+EXPORT = 'export'
+SET = 'set'
 _ELASTIC_KEY = 'elastic'  # of the metadata of weights
 _EXTRAS = 'deadline_perception.extras'
 LOADERS = {
@@ -79,7 +82,8 @@ def stored_detector(weights: Path) -> OwnDetector | None:
         CheckpointError: the file is missing or no safetensors file.
     """
     header = read_header(weights)
-    metadata, kind = header.metadata, weights_kind(header.metadata)
+    metadata = header.metadata
+    kind = weights_kind(header.metadata)
     of_kind = metadata.get('kind', MULTI_PATH)
     if kind != of_kind or kind not in OUTLINES:
         return None
@@ -95,7 +99,8 @@ def stored_detector(weights: Path) -> OwnDetector | None:
         values.dtype != np.float16 for _, values in ordered
     ):
         return None
-    network.device, network.engine = 'cpu', Eager()
+    network.device = 'cpu'
+    network.engine = Eager()
     network.weights_hash = network.hash_with(ordered)
     network.module = cache(partial(load_kind, kind, weights))
     return network

@@ -19,7 +19,8 @@ FEATURES = 15  # of a box, see `_features`
 MATCH = 0.5  # intersection over union of two boxes of one object
 SIDE = 0.1  # size of an object whose box lies halfway between those of the looks
 _STEEPNESS = 2.0  # with which larger ones go over to the first look's box, in the logarithm of size
-_REFERENCE_SIZE, _LEAST_SIZE = 0.1, 1e-3
+_REFERENCE_SIZE = 0.1
+_LEAST_SIZE = 1e-3
 _LEAST_SCORE = 1e-4
 _CERTAIN = 0.25  # score from which a box tells what the image shows
 

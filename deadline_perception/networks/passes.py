@@ -37,7 +37,8 @@ from deadline_perception.networks.fixed_path import InnerRun
 from deadline_perception.networks.look_fusion import FusionRecord, LookFusion, unfitted
 
 COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
-NONE, RUN = 'none', 'run'
+NONE = 'none'
+RUN = 'run'
 SUFFIX = '.passes.json'  # of the file beside weights that declares their passes
 FORMAT = 2
 SAME_OBJECT_IOU = 0.5  # boxes of one class that overlap more are one object: the most certain stays
@@ -136,7 +137,8 @@ class PassesNetwork(Network):
         coarse: Network | None = None,
         fusion: FusionRecord | None = None,
     ) -> None:
-        self.fine, self.coarse = fine, fine if coarse is None else coarse
+        self.fine = fine
+        self.coarse = fine if coarse is None else coarse
         self.coarse_paths = dict(coarse_paths)
         self._check()
         self._fine_path = cache(partial(ExecutionPath, space=fine.path_space))
@@ -153,11 +155,9 @@ class PassesNetwork(Network):
         )
         self.device = fine.device
         self.input_size = fine.input_size
-        self.config_name, self.network_hash, self.weights_hash = (
-            fine.config_name,
-            fine.network_hash,
-            fine.weights_hash,
-        )
+        self.config_name = fine.config_name
+        self.network_hash = fine.network_hash
+        self.weights_hash = fine.weights_hash
         self.engine: Engine = fine.engine
         if not self.is_one_network:
             self.engine = _BothEngines(self.coarse.engine, fine.engine)
@@ -243,9 +243,7 @@ def passes_space(
         }
         if keys:
             segments.append(
-                Segment(
-                    f'{COARSE}.{segment.name}', COARSE, depends_on=(COARSE,), keys=keys, result=''
-                )
+                Segment(f'{COARSE}.{segment.name}', COARSE, depends_on=(COARSE,), keys=keys)
             )
     segments[0] = replace(segments[0], operator=COARSE)
     segments[-1] = replace(segments[-1], result=COARSE)
@@ -279,7 +277,8 @@ class PassesRun(InnerRun):
 
     def compute(self, name: str, key: str) -> None:
         """See `SegmentRun`."""
-        network, is_coarse = self._network, self._is_coarse
+        network = self._network
+        is_coarse = self._is_coarse
         if self._inner is None:
             coarse, fine = network.parts(self.path)
             look, path = (network.coarse, coarse) if is_coarse else (network.fine, fine)

@@ -11,7 +11,7 @@ import difflib
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from deadline_perception.nodes.node_table import (
     RECORDER,
     BringupError,
     NodeEntry,
+    Values,
     node_parameters,
     node_remaps,
 )
@@ -38,7 +39,7 @@ NODES_PACKAGE = 'deadline_perception.nodes'  # `python -m` runs it with a node's
 LINGER_S = 1.5  # the last frame of a bag is still on its way when the player ends
 
 
-def wanted_nodes(values: Mapping[str, object]) -> tuple[NodeEntry, ...]:
+def wanted_nodes(values: Values) -> tuple[NodeEntry, ...]:
     """The nodes that the arguments bring up.
 
     Raises:
@@ -55,7 +56,7 @@ def wanted_nodes(values: Mapping[str, object]) -> tuple[NodeEntry, ...]:
     )
 
 
-def parameter_files(entry: NodeEntry, values: Mapping[str, object]) -> list[Path]:
+def parameter_files(entry: NodeEntry, values: Values) -> list[Path]:
     """The node's parameter files, later ones override earlier ones.
 
     Raises:
@@ -69,7 +70,7 @@ def parameter_files(entry: NodeEntry, values: Mapping[str, object]) -> list[Path
     return files
 
 
-def ros_arguments(entry: NodeEntry, values: Mapping[str, object]) -> list[str]:
+def ros_arguments(entry: NodeEntry, values: Values) -> list[str]:
     """The parameters and topic names that the arguments set, as a node's process gets them after `--ros-args`.
 
     Files go before them: ROS forgets single parameters of a node when a file that names the node follows.
@@ -83,14 +84,14 @@ def ros_arguments(entry: NodeEntry, values: Mapping[str, object]) -> list[str]:
     return words
 
 
-def common_ros_arguments(values: Mapping[str, object]) -> list[str]:
+def common_ros_arguments(values: Values) -> list[str]:
     """Namespace and log level, the same for all nodes."""
     words = ['--log-level', str(values['log_level'])]
     namespace = str(values['namespace']).strip('/')
     return [*words, '-r', f'__ns:=/{namespace}'] if namespace else words
 
 
-def node_environment(entry: NodeEntry, values: Mapping[str, object]) -> dict[str, str]:
+def node_environment(entry: NodeEntry, values: Values) -> dict[str, str]:
     """Variables that must be set before the node's process starts.
 
     Raises:
@@ -109,7 +110,7 @@ def node_environment(entry: NodeEntry, values: Mapping[str, object]) -> dict[str
         raise BringupError(f'parameter file {files[-1]} cannot be used: {error}') from error
 
 
-def unused_sections(values: Mapping[str, object]) -> list[str]:
+def unused_sections(values: Values) -> list[str]:
     """One line for each part of the user's parameter file that is for no node that there is.
 
     Raises:
@@ -131,12 +132,12 @@ def unused_sections(values: Mapping[str, object]) -> list[str]:
     return lines
 
 
-def _full_name(entry: NodeEntry, values: Mapping[str, object]) -> str:
+def _full_name(entry: NodeEntry, values: Values) -> str:
     namespace = str(values['namespace']).strip('/')
     return f'/{namespace}/{entry.name}'.replace('//', '/')
 
 
-def process_order(entry: NodeEntry, values: Mapping[str, object]) -> ProcessOrder:
+def process_order(entry: NodeEntry, values: Values) -> ProcessOrder:
     """How a node is started as a process; nodes are started again when they end by themselves."""
     files = parameter_files(entry, values)
     return ProcessOrder(
@@ -151,7 +152,7 @@ def process_order(entry: NodeEntry, values: Mapping[str, object]) -> ProcessOrde
     )
 
 
-def readiness_order(values: Mapping[str, object]) -> ProcessOrder:
+def readiness_order(values: Values) -> ProcessOrder:
     """Waits until all nodes are ready, and then has the bag played."""
     awaited = (*wanted_nodes(values), *([RECORDER] if values['record'] else []))
     command = module_command(
@@ -166,7 +167,7 @@ def readiness_order(values: Mapping[str, object]) -> ProcessOrder:
     return ProcessOrder('readiness', tuple(command), then=(player,))
 
 
-def start_orders(values: Mapping[str, object]) -> list[ProcessOrder]:
+def start_orders(values: Values) -> list[ProcessOrder]:
     """All that is started at once; the player follows when everybody listens, so that no frame is lost.
 
     Raises:
@@ -234,7 +235,7 @@ RVIZ_REMAPS = (
 )
 
 
-def rviz_order(values: Mapping[str, object]) -> ProcessOrder:
+def rviz_order(values: Values) -> ProcessOrder:
     """How RViz is started, in the namespace of the nodes.
 
     Raises:

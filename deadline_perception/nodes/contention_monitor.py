@@ -9,6 +9,7 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
+from deadline_perception.core.device import gpu_index
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Level, Report, report_of
@@ -66,18 +67,6 @@ PARAMETERS = (
 )
 
 
-def gpu_index(device: str) -> int:
-    """Number of the GPU in a device's name, 0 where none is named.
-
-    Raises:
-        ValueError: the name has another form than cpu, cuda or cuda:N.
-    """
-    kind, _, number = device.partition(':')
-    if kind not in ('cpu', 'cuda') or (number and not (kind == 'cuda' and number.isdecimal())):
-        raise ValueError(f'device is {device!r}, expected cpu, cuda or cuda:N')
-    return int(number or 0)
-
-
 def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     """Lets the estimator learn from one frame, whichever way its path was changed as it ran.
 
@@ -125,17 +114,21 @@ class ContentionMonitorNode(ManagedNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Opens the sensors that exist and prepares the probe."""
         try:
-            self._nvml, self._why_no_nvml = open_nvml(gpu_index(self._values['device'])), ''
+            self._nvml = open_nvml(gpu_index(self._values['device']))
+            self._why_no_nvml = ''
         except SensorAbsent as error:
-            self._nvml, self._why_no_nvml = None, f'nvml: {error}'
-        self._gpu_files = find_jetson_gpu(
+            self._nvml = None
+            self._why_no_nvml = f'nvml: {error}'
+        self._gpu_file = find_jetson_gpu(
             files=[file.lstrip('/') for file in self._values['gpu_load_files'] if file]
             or JETSON_GPU_LOADS
         )
         self._sources: set[str] = set()
         self._probe = Probe(rounds=PROBE_ROUNDS)
         self._estimator = SlowdownEstimator()
-        self._probe_ms, self._probed_ms, self._probing_ms = math.nan, 0.0, 0.0
+        self._probe_ms = math.nan
+        self._probed_ms = 0.0
+        self._probing_ms = 0.0
         self._frames_came = False  # before the last look
         self._publish = self._output(ContentionState, '~/state')
         return super().on_configure(state)
@@ -164,7 +157,8 @@ class ContentionMonitorNode(ManagedNode):
             self.destroy_timer(self._timer)
             for subscription in self._frames_in:
                 self.destroy_subscription(subscription)
-            self._timer, self._frames_in = None, []
+            self._timer = None
+            self._frames_in = []
             self._priority.restore()
 
     def _release(self) -> None:
@@ -189,7 +183,7 @@ class ContentionMonitorNode(ManagedNode):
         self._readings = read_contention(
             before=self._readings.cpu_times,
             nvml=self._nvml,
-            gpu_files=self._gpu_files,
+            gpu_file=self._gpu_file,
             expected=self._sources,
         )
         self._sources |= set(self._readings.sources)
@@ -215,7 +209,8 @@ class ContentionMonitorNode(ManagedNode):
                 )
             },
         )
-        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
+        message.header.stamp = self.get_clock().now().to_msg()
+        message.header.frame_id = 'base_link'
         self._publish(message)
 
     def _run_probe(self) -> None:
@@ -225,13 +220,15 @@ class ContentionMonitorNode(ManagedNode):
         if begun_ms < self._probed_ms + pause_ms:
             return
         self._probe_ms = self._probe.run()
-        self._probed_ms, self._probing_ms = begun_ms, now_ms() - begun_ms
+        self._probed_ms = begun_ms
+        self._probing_ms = now_ms() - begun_ms
         self._estimator.observe_probe(self._probe_ms, self._probe.idle_ms)
 
     def _report(self) -> Report:
         if self._state != 'active':
             return Report(Level.OK, self._state, {'state': self._state})
-        readings, slowdown = self._readings, self._estimator.slowdown
+        readings = self._readings
+        slowdown = self._estimator.slowdown
         values = {
             'state': self._state,
             'slowdown': slowdown,

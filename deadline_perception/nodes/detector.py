@@ -109,17 +109,17 @@ class DetectorNode(ManagedNode):
         try:
             self._detector = DeadlineDetector(options, measures=False, prepare=self._prepare)
             loaded = self._detector.loaded
-            kind = RESULT_KINDS.get(loaded.task.result_type)
+            network = loaded.task.network
+            kind = RESULT_KINDS.get(network.result_type)
             if kind is None:
                 raise SetupError(
-                    f'network gives {loaded.task.result_type.__name__}, expected one of '
+                    f'network gives {network.result_type.__name__}, expected one of '
                     f'{", ".join(known.__name__ for known in RESULT_KINDS)}'
                 )
         except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
             return self._refuse(error)
         for warning in (*loaded.notices, *loaded.degraded):
             self.get_logger().warning(warning)
-        network = loaded.task.network
         self._messages = _ResultMessages(partial(kind.maker, network.class_names))
         self._publish_result = self._output(kind.message, kind.topic)
         self._publish_path = self._output(PathDecision, '~/path')
@@ -156,14 +156,13 @@ class DetectorNode(ManagedNode):
         """Starts to listen and to work."""
         detector = self._detector
         assert detector is not None  # configured
-        values, loaded = self._values.snapshot(), detector.loaded
+        values = self._values.snapshot()
+        loaded = detector.loaded
         self._status = DetectorStatus()
         self._image_size: tuple[int, int] | None = None
-        self._ages, self._rate, self._dropped = (
-            ImageAge(self.get_parameter('use_sim_time').value),
-            RateLimit(),
-            0,
-        )
+        self._ages = ImageAge(self.get_parameter('use_sim_time').value)
+        self._rate = RateLimit()
+        self._dropped = 0
         self._conditions = ConditionTracker(
             default_budget_ms=values['default_budget_ms'],
             budget_timeout_ms=values['budget_timeout_ms'],
@@ -207,7 +206,8 @@ class DetectorNode(ManagedNode):
         return self._hung is not None and self._hung.hangs
 
     def _halt(self) -> None:
-        pipeline, detector = self._pipeline, self._detector
+        pipeline = self._pipeline
+        detector = self._detector
         if pipeline is None or detector is None:
             return
         self._intake.close()
@@ -323,8 +323,10 @@ class DetectorNode(ManagedNode):
     # --- diagnostics ---
 
     def _report(self) -> Report:
-        status, detector = self._status, self._detector
-        pipeline, images = self._pipeline, self._images
+        status = self._status
+        detector = self._detector
+        pipeline = self._pipeline
+        images = self._images
         values = {
             'state': self._state,
             **status.values(),
@@ -342,7 +344,8 @@ class DetectorNode(ManagedNode):
             )
         if detector.fault:
             return Report(Level.ERROR, detector.fault, values)
-        times, priority = loaded.task.times, detector.priority
+        times = loaded.task.times
+        priority = detector.priority
         certificate = times.calibrator.certificate()
         values |= {
             'late_results': pipeline.late_results,

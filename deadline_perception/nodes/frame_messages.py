@@ -114,7 +114,8 @@ def path_decision(
     if record.plan is not None:
         message.planned_path = bounded(record.plan.path)
         message.path = bounded(record.path)
-        message.feasible, message.quality = bool(record.plan.feasible), float(record.plan.quality)
+        message.feasible = bool(record.plan.feasible)
+        message.quality = float(record.plan.quality)
         message.bound_ms = float(record.plan.bound_ms)
         message.operators = operator_decisions(record)[:MOST_ROWS]
     return message

@@ -39,7 +39,7 @@ def report_of(
     values: Mapping[str, object],
     fine: str,
     *,
-    concerns: Iterable[str] = (),
+    concerns: Iterable[str],
     faults: Iterable[str] = (),
 ) -> Report:
     """An error with all faults, else a warning with all concerns, else that it is fine; empty texts do not count."""
@@ -102,7 +102,8 @@ class Health:
         self._publisher.publish(message)
 
     def _log(self, report: Report) -> None:
-        before, self._logged = self._logged, report.level
+        before = self._logged
+        self._logged = report.level
         if report.level == before:
             return
         logger = self._node.get_logger()

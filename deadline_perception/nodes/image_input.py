@@ -91,8 +91,12 @@ class ImageInput:
         is_wanted: Callable[[], bool] = lambda: True,
         depth: int = 1,
     ) -> None:
-        self._node, self._group, self._on_image = node, WhileWanted(is_wanted), on_image
-        self._is_wanted, self._reliability, self._depth = is_wanted, reliability, depth
+        self._node = node
+        self._group = WhileWanted(is_wanted)
+        self._on_image = on_image
+        self._is_wanted = is_wanted
+        self._reliability = reliability
+        self._depth = depth
         self._kind, ending = (
             (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
         )
@@ -129,7 +133,8 @@ class ImageInput:
         return tuple(filter(None, (silence, self.flow.loss, self.flow.gap)))
 
     def _subscribe(self, reliability: str) -> None:
-        topic, old = self.flow.topic, self._subscription
+        topic = self.flow.topic
+        old = self._subscription
 
         def weaken(_event: object) -> None:
             """Events of one publisher each; the second of them finds the weaker subscription in place."""
@@ -197,7 +202,8 @@ class ImageInput:
 
     def _count_left_out(self, number: int | None) -> int:
         """Images that a newer one replaced in the middleware since the last: missing in its numbers, and not lost."""
-        last, self._last_number = self._last_number, number
+        last = self._last_number
+        self._last_number = number
         missing = 0 if last is None or number is None else max(0, number - last - 1)
         if missing and len(self._cameras()) > 1:  # each has numbers of its own
             missing = 0

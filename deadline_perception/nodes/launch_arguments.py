@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Union
 
 from rclpy.exceptions import NameValidationException
 from rclpy.validate_namespace import validate_namespace
@@ -12,7 +11,7 @@ from rclpy.validate_topic_name import validate_topic_name
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 
-Value = Union[str, bool, float]
+Value = str | bool | float
 
 
 class ArgumentError(DeadlinePerceptionError):

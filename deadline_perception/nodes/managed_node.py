@@ -133,7 +133,8 @@ class ManagedNode(LifecycleNode):
 
     def _refuse(self, error: BaseException) -> TransitionCallbackReturn:
         """Stays unconfigured, and says why."""
-        again, self._refusal = bool(self._refusal), f'cannot be configured: {cause(error)}'
+        again = bool(self._refusal)
+        self._refusal = f'cannot be configured: {cause(error)}'
         if not isinstance(error, _EXPECTED):
             self.get_logger().error(
                 ''.join(traceback.format_exception(type(error), error, error.__traceback__))
@@ -167,11 +168,13 @@ class ManagedNode(LifecycleNode):
         self._outputs.clear()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._state, self._refusal = 'inactive', ''
+        self._state = 'inactive'
+        self._refusal = ''
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._state, self._refusal = 'active', ''
+        self._state = 'active'
+        self._refusal = ''
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

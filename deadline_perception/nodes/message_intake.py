@@ -164,9 +164,12 @@ class InTurn(MutuallyExclusiveCallbackGroup):
         publishers: Callable[[], int] = lambda: 1,
     ) -> None:
         super().__init__()
-        self._clock_ms, self._publishers = clock_ms, publishers
+        self._clock_ms = clock_ms
+        self._publishers = publishers
         self._begin_ms = self._second_ms = self._flooded_ms = -math.inf
-        self._taken, self._sent, self._sent_hz = 0, 0, 0.0
+        self._taken = 0
+        self._sent = 0
+        self._sent_hz = 0.0
         self._numbers: list[int] = []  # the last of each publisher, that of the newest message last
 
     def can_execute(self, entity: Untyped) -> bool:
@@ -179,14 +182,16 @@ class InTurn(MutuallyExclusiveCallbackGroup):
         """Takes note of a message, and of its number where the middleware tells it."""
         time_ms = self._clock_ms()
         if time_ms - self._begin_ms >= _WINDOW_MS:
-            self._begin_ms, self._taken = time_ms, 0
+            self._begin_ms = time_ms
+            self._taken = 0
         self._taken += 1
         if self._taken >= _MOST_AT_ONCE:
             self._flooded_ms = time_ms
         self._sent += 1 if number is None else self._since_last(number)
         if time_ms - self._second_ms >= 1000.0:
             self._sent_hz = self._sent / (time_ms - self._second_ms) * 1000.0
-            self._second_ms, self._sent = time_ms, 0
+            self._second_ms = time_ms
+            self._sent = 0
 
     def _since_last(self, number: int) -> int:
         """How many messages its publisher has sent since the one before that was taken: that of the next lower number,
@@ -222,8 +227,11 @@ class MessageIntake:
     """
 
     def __init__(self, node: Node, clock_ms: Callable[[], float] = now_ms) -> None:
-        self._node, self._clock_ms = node, clock_ms
-        self.refused, self.last_problem, self._refused_ms = 0, '', -math.inf
+        self._node = node
+        self._clock_ms = clock_ms
+        self.refused = 0
+        self.last_problem = ''
+        self._refused_ms = -math.inf
         self._subscriptions: dict[Subscription, InTurn] = {}
 
     def listen(

@@ -121,7 +121,9 @@ class DetectionsMessage:
         Raises:
             ValueError: a label has no name.
         """
-        boxes, labels, names = detections.boxes_xyxy_px, detections.labels, self._class_names
+        boxes = detections.boxes_xyxy_px
+        labels = detections.labels
+        names = self._class_names
         if len(labels) and not 0 <= labels.min() <= labels.max() < len(names):
             raise ValueError(
                 f'labels lie in [{labels.min()}, {labels.max()}], expected indices below {len(names)}, '
@@ -135,11 +137,16 @@ class DetectionsMessage:
         for part, (x, y), (width, height), label, score, track in zip(
             self._parts, centres, sizes, labels.tolist(), detections.scores.tolist(), ids
         ):
-            part.header, part.id = header, track
-            box, hypothesis = part.bbox, part.results[0].hypothesis
-            box.center.position.x, box.center.position.y = x, y
-            box.size_x, box.size_y = width, height
-            hypothesis.class_id, hypothesis.score = names[label], score
+            part.header = header
+            part.id = track
+            box = part.bbox
+            hypothesis = part.results[0].hypothesis
+            box.center.position.x = x
+            box.center.position.y = y
+            box.size_x = width
+            box.size_y = height
+            hypothesis.class_id = names[label]
+            hypothesis.score = score
         return Detection2DArray(header=header, detections=self._parts[: len(labels)])
 
 
@@ -158,7 +165,8 @@ def message_to_detections(message: Detection2DArray) -> tuple[Detections, tuple[
     best = [best_hypothesis(detection) for detection in message.detections]
     names = tuple(dict.fromkeys(one.class_id for one in best))
     boxes = [box_xyxy_px(detection) for detection in message.detections]
-    scores, labels = [one.score for one in best], [names.index(one.class_id) for one in best]
+    scores = [one.score for one in best]
+    labels = [names.index(one.class_id) for one in best]
     return Detections(
         np.array(boxes, np.float32).reshape(-1, 4),
         np.array(scores, np.float32),
@@ -175,9 +183,7 @@ def best_hypothesis(detection: Detection2D) -> ObjectHypothesis:
 
 def box_xyxy_px(detection: Detection2D) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a detection's box."""
-    centre, half_x, half_y = (
-        detection.bbox.center.position,
-        detection.bbox.size_x / 2,
-        detection.bbox.size_y / 2,
-    )
+    centre = detection.bbox.center.position
+    half_x = detection.bbox.size_x / 2
+    half_y = detection.bbox.size_y / 2
     return centre.x - half_x, centre.y - half_y, centre.x + half_x, centre.y + half_y

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 
+Values = Mapping[str, object]  # of the arguments of a start-up, by name
+
 
 class BringupError(DeadlinePerceptionError):
     """The nodes cannot be started as asked."""
@@ -118,7 +120,7 @@ RECORDER = NodeEntry(
 )
 
 
-def node_parameters(entry: NodeEntry, values: Mapping[str, object]) -> dict[str, object]:
+def node_parameters(entry: NodeEntry, values: Values) -> dict[str, object]:
     """The parameters that the arguments set."""
     return {'use_sim_time': values['use_sim_time']} | {
         parameter: value
@@ -127,7 +129,7 @@ def node_parameters(entry: NodeEntry, values: Mapping[str, object]) -> dict[str,
     }
 
 
-def node_remaps(entry: NodeEntry, values: Mapping[str, object]) -> list[tuple[str, str]]:
+def node_remaps(entry: NodeEntry, values: Values) -> list[tuple[str, str]]:
     """The topics that the arguments rename."""
     return [
         (topic, str(outside))
@@ -136,7 +138,7 @@ def node_remaps(entry: NodeEntry, values: Mapping[str, object]) -> list[tuple[st
     ]
 
 
-def _value(values: Mapping[str, object], argument: str) -> object:
+def _value(values: Values, argument: str) -> object:
     if argument == 'camera_info_topic' and not values[argument]:  # beside the images
         return ''.join(str(values['image_topic']).rpartition('/')[:2]) + 'camera_info'
     return values[argument]

@@ -134,7 +134,8 @@ def validate(table: Sequence[Parameter], given: Mapping[str, Value]) -> dict[str
     Raises:
         ParameterError: values are illegal; the message names all of them, each with what was expected.
     """
-    values, problems = {}, []
+    values = {}
+    problems = []
     for row in table:
         value = row.converted(given.get(row.name, row.default))
         values[row.name] = value

@@ -85,7 +85,8 @@ class PathVisualizerNode(Node):
 
     def _look_for_viewers(self) -> None:
         """Opens the camera's topics while somebody watches, images for the annotated one alone; else closes them."""
-        values, shown = self._values, self._image_out.get_subscription_count() > 0
+        values = self._values
+        shown = self._image_out.get_subscription_count() > 0
         watched = shown or self._markers_out.get_subscription_count() > 0
         if shown and self._images_in is None:
             self._images_in = ImageInput(
@@ -219,7 +220,8 @@ class PathVisualizerNode(Node):
             + self._markers_out.get_subscription_count(),
             'refused_messages': self._intake.refused,
         }
-        problem, self._problem = self._problem, ''
+        problem = self._problem
+        self._problem = ''
         without_image = self._undrawn.unused - self._told_without_image
         self._told_without_image = self._undrawn.unused
         concerns = [self._intake.concern, problem]

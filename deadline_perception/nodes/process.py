@@ -151,7 +151,8 @@ class _Interrupt:
     """
 
     def __init__(self) -> None:
-        self._raises, self.came = True, False
+        self._raises = True
+        self.came = False
 
     def __call__(self, number: int, frame: object) -> None:
         if not self.came:
@@ -163,7 +164,8 @@ class _Interrupt:
     @contextmanager
     def held(self, held: bool = True) -> Iterator[None]:
         """Does not raise inside, or does where `held` is false; a signal that has come before is raised there."""
-        before, self._raises = self._raises, not held
+        before = self._raises
+        self._raises = not held
         try:
             if self.came and not held:
                 raise KeyboardInterrupt
@@ -180,7 +182,8 @@ class _End(Future):
 
     def __init__(self, own: Future) -> None:
         super().__init__()
-        self._own, self._wakes = own, False
+        self._own = own
+        self._wakes = False
 
     def done(self) -> bool:
         return _interrupt.came or self._own.done()

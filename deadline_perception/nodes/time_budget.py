@@ -155,7 +155,8 @@ class TimeBudgetNode(Node):
             degraded=budget.degraded,
             reason=bounded(budget.reason),
         )
-        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
+        message.header.stamp = self.get_clock().now().to_msg()
+        message.header.frame_id = 'base_link'
         self._publisher.publish(message)
 
     def _current(self) -> tuple[Budget, float]:
@@ -179,7 +180,7 @@ class TimeBudgetNode(Node):
         return self._policy.budget_ms(self._speed_mps), self._speed_mps
 
     def _unknown(self, reason: str) -> Budget:
-        return Budget(self._policy.budget_ms(None).budget_ms, True, reason, math.nan)
+        return Budget(self._policy.min_budget_ms, reason, math.nan)
 
     def _report(self) -> Report:
         budget, speed_mps = self._current()

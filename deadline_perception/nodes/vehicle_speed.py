@@ -89,7 +89,8 @@ class VehicleSpeedNode(Node):
     def _apply(self, values: Mapping[str, Value]) -> None:
         wanted = values['time_constant_s'], values['timeout_s']
         if wanted != self._of_filter:
-            self._of_filter, self._filter = wanted, SpeedFilter(*wanted)
+            self._of_filter = wanted
+            self._filter = SpeedFilter(*wanted)
 
     def _now_s(self) -> float:
         return self._clock_of_ages.now().nanoseconds / 1e9
@@ -126,7 +127,8 @@ class VehicleSpeedNode(Node):
 
     def _report(self) -> Report:
         now_s = self._now_s()
-        speed_mps, age_s = self._filter.speed_mps(now_s), self._filter.age_s(now_s)
+        speed_mps = self._filter.speed_mps(now_s)
+        age_s = self._filter.age_s(now_s)
         values = {
             'speed_mps': speed_mps,
             'age_s': age_s,

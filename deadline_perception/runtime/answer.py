@@ -217,7 +217,8 @@ class Answer:
         rows = []
         for found, label in zip(self, self.labels.tolist(), strict=True):
             left, top, right, bottom = (round(side, 2) for side in found.box_xyxy_px.tolist())
-            width, height = round(right - left, 2), round(bottom - top, 2)
+            width = round(right - left, 2)
+            height = round(bottom - top, 2)
             row = {
                 'image_id': image_id,
                 'category_id': label + 1,

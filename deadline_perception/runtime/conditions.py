@@ -46,7 +46,8 @@ class SlowdownTracker:
     def __init__(
         self, *, is_expected: bool = False, clock_ms: Callable[[], float] = now_ms
     ) -> None:
-        self._is_expected, self._clock_ms = is_expected, clock_ms
+        self._is_expected = is_expected
+        self._clock_ms = clock_ms
         self._contention: _Contention | None = None
         self._own = SlowdownEstimator()
 
@@ -75,7 +76,8 @@ class SlowdownTracker:
 
     def now(self) -> tuple[float, str, str]:
         """The slowdown, its source, and why it is degraded, empty when it is not."""
-        contention, own = self._contention, self._own.slowdown
+        contention = self._contention
+        own = self._own.slowdown
         has_own = bool(self._own.sources)
         if contention is None:
             words = f'slowdown of {own:.2f} by its own frames' if has_own else 'slowdown taken as 1'
@@ -103,12 +105,6 @@ class ConditionTracker:
         budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
         standing: why every frame is degraded, whatever is received.
         clock_ms: monotonic clock.
-
-    Attributes:
-        standing: as above; another one may be put in its place.
-
-    Raises:
-        ValueError: a time is not positive.
     """
 
     def __init__(
@@ -119,21 +115,14 @@ class ConditionTracker:
         standing: tuple[str, ...] = (),
         clock_ms: Callable[[], float] = now_ms,
     ) -> None:
-        if not min(default_budget_ms, budget_timeout_ms) > 0:
-            raise ValueError(
-                f'default_budget_ms is {default_budget_ms} and budget_timeout_ms {budget_timeout_ms}, '
-                f'expected positive times'
-            )
         self._default_budget_ms = default_budget_ms
         self._budget_timeout_ms = budget_timeout_ms
-        self.standing = standing
+        self._standing = standing
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
         self._slowdown = SlowdownTracker(is_expected=True, clock_ms=clock_ms)
-        self.on_frame, self.on_contention = (
-            self._slowdown.on_frame,
-            self._slowdown.on_contention,
-        )
+        self.on_frame = self._slowdown.on_frame
+        self.on_contention = self._slowdown.on_contention
 
     def on_budget(
         self,
@@ -164,7 +153,7 @@ class ConditionTracker:
         budget_ms, budget_reason = self._budget_now(at_ms)
         slowdown, source, contention_reason = self._slowdown.now()
         reasons = tuple(
-            reason for reason in (budget_reason, contention_reason, *self.standing) if reason
+            reason for reason in (budget_reason, contention_reason, *self._standing) if reason
         )
         return Conditions(budget_ms, slowdown, source, reasons)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,8 +76,8 @@ class DetectionStream(FrameClient):
     def __init__(
         self,
         task: Task,
-        on_answer: Callable[[Answer], None] = lambda answer: None,
-        on_late_record: Callable[[JobRecord], None] = lambda record: None,
+        on_answer: Callable[[Answer], None],
+        on_late_record: Callable[[JobRecord], None],
     ) -> None:
         self._task = task
         self._on_answer = on_answer
@@ -178,7 +177,7 @@ class DetectionStream(FrameClient):
 
     def _check_process(self) -> None:
         """Makes sure that this is no fork, where locks may be held for ever."""
-        if self.executor is not None and os.getpid() != self.executor.process:
+        if self.executor is not None and self.executor.left_behind:
             raise StreamClosed(self.executor.left_behind)
 
     def _lost(self, job: Job) -> str:
@@ -279,7 +278,7 @@ class DetectionStream(FrameClient):
             message is not record.message
         ):  # nothing was published for this one, or by another thread
             result = None
-        if result is None and self._task.result_type is Detections:
+        if result is None and self._task.network.result_type is Detections:
             result = Detections.none()
         record.message.on_answer(Answer(result, tuple(self._task.network.class_names), record))
 

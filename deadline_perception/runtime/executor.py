@@ -28,7 +28,8 @@ Result = TypeVar('Result')
 _SIGNAL_WAIT_S = 0.2
 # Garbage of one frame takes 0.1 ms to find, of some 0.2 ms, and all since the start up to 26 ms: rarely, and always
 # between two frames.
-_FULL_COLLECTION_FRAMES, _MIDDLE_COLLECTION_FRAMES = 2000, 20
+_FULL_COLLECTION_FRAMES = 2000
+_MIDDLE_COLLECTION_FRAMES = 20
 
 
 class _ProgramEnds(BaseException):
@@ -90,14 +91,18 @@ class Executor:
     def __init__(self, name: str = 'inference') -> None:
         self._name = name
         self.mailbox: Mailbox[Any, Any] = Mailbox()  # of runners, and of `_Calls`
-        self.networks, self.opening, self.owners = ResidentNetworks(), threading.RLock(), 0
+        self.networks = ResidentNetworks()
+        self.opening = threading.RLock()
+        self.owners = 0
         self._runners: dict[Runner, Callable[[], None] | None] = {}
-        self._collects_garbage, self._frames = False, 0
+        self._collects_garbage = False
+        self._frames = 0
         self.watchdog: Watchdog | None = None
         self.priority = ThreadPriority('off')
         self._failed: Callable[[BaseException], None] = lambda error: None
         self._prepare: Callable[[], None] = lambda: None
-        self.process, self._threads = os.getpid(), weakref.WeakSet[threading.Thread]()
+        self.process = os.getpid()
+        self._threads = weakref.WeakSet[threading.Thread]()
         self.relieve_worker()  # there is none yet
         close_at_end(self, Turn.THREADS)
 
@@ -149,7 +154,8 @@ class Executor:
 
         # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
         sys.setswitchinterval(0.0005)
-        self._failed, self._prepare = on_failure, prepare
+        self._failed = on_failure
+        self._prepare = prepare
         self.watchdog = Watchdog(on_failure, prepare=begin_watch)
         if self.priority is not priority:  # which may have raised another worker
             self.priority.restore()
@@ -176,14 +182,9 @@ class Executor:
             client: whose images are answered.
             rules: how.
             after_frame: called on the worker after each of its frames; None where there is nothing to do.
-
-        Raises:
-            RuntimeError: the executor is stopped.
         """
-        watchdog = self.watchdog
-        if watchdog is None:
-            raise RuntimeError('the executor is stopped, expected it to be started')
-        pipeline = FramePipeline(task, client, rules, self.mailbox, watchdog)
+        assert self.watchdog is not None, 'the executor is started first'
+        pipeline = FramePipeline(task, client, rules, self.mailbox, self.watchdog)
         self.admit(pipeline, after_frame)
         return pipeline
 

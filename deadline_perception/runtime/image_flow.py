@@ -25,7 +25,8 @@ MOST_MISSING = 0.2  # of the images that were wanted, over so long
 _GAP_MS = 5000.0
 _OLDEST_MS = 10_000.0  # an older image is not late but wrongly stamped (a recording played without its clock)
 # A stamp so far ahead of the clock counts as age 0. A simulated clock comes by messages, which may wait as images do.
-_FUTURE_MS, _SIMULATED_FUTURE_MS = 20.0, 1000.0
+_FUTURE_MS = 20.0
+_SIMULATED_FUTURE_MS = 1000.0
 _EARLY = 0.1  # of the period of a rate limit: cameras are not that punctual
 
 
@@ -41,14 +42,19 @@ class ImageFlow:
     """
 
     def __init__(self, topic: str, clock_ms: Callable[[], float] = now_ms) -> None:
-        self.topic, self._clock_ms = topic, clock_ms
-        self.lost, self._lost_ms = 0, -math.inf
+        self.topic = topic
+        self._clock_ms = clock_ms
+        self.lost = 0
+        self._lost_ms = -math.inf
         self._came = False
         self._since_ms = self._last_ms = clock_ms()
         # Of the last seconds: when an image came, and how many before it did not though they were wanted.
         self._recent: deque[tuple[float, int]] = deque()
-        self._begin_ms, self._span_ms, self._lost_before = self._since_ms, _GAP_MS, 0
-        self._gap, self._gap_ms = '', -math.inf
+        self._begin_ms = self._since_ms
+        self._span_ms = _GAP_MS
+        self._lost_before = 0
+        self._gap = ''
+        self._gap_ms = -math.inf
 
     def come(self, missing: int = 0) -> bool:
         """Takes note of an image; returns whether so many do not come though they are wanted that something is wrong.
@@ -58,7 +64,9 @@ class ImageFlow:
         """
         time_ms = self._clock_ms()
         self._recent.append((time_ms, self._not_come(missing, time_ms)))
-        self._came, self._since_ms, self._last_ms = True, time_ms, time_ms
+        self._came = True
+        self._since_ms = time_ms
+        self._last_ms = time_ms
         if time_ms - self._begin_ms < self._span_ms:
             return False
         while self._recent[0][0] < time_ms - self._span_ms:
@@ -149,29 +157,25 @@ class ImageAge:
             stamp_ns: stamp of the image, node clock.
             now_ns: node clock at its arrival; under simulated time it may jump.
         """
-        last, self._last_stamp_ns = self._last_stamp_ns, stamp_ns
+        last = self._last_stamp_ns
+        self._last_stamp_ns = stamp_ns
         age_ms = (now_ns - stamp_ns) / 1e6
+        problem = ''
         if stamp_ns <= 0:
-            return StampReading(math.nan, 'image stamp is zero, expected the time of capture')
-        if last is not None and stamp_ns < last:
-            return StampReading(
-                math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms', stamp_ns
-            )
-        if age_ms < -self._future_ms:
-            return StampReading(
-                math.nan,
+            problem = 'image stamp is zero, expected the time of capture'
+        elif last is not None and stamp_ns < last:
+            problem = f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms'
+        elif age_ms < -self._future_ms:
+            problem = (
                 f'image stamp lies {-age_ms:.0f} ms in the future, expected at most '
-                f'{self._future_ms:.0f} ms; do camera and node share one clock?',
-                stamp_ns,
+                f'{self._future_ms:.0f} ms; do camera and node share one clock?'
             )
-        if age_ms > _OLDEST_MS:
-            return StampReading(
-                math.nan,
+        elif age_ms > _OLDEST_MS:
+            problem = (
                 f'image is {age_ms / 1000:.0f} s old, expected at most '
-                f'{_OLDEST_MS / 1000:.0f} s; a recording needs use_sim_time',
-                stamp_ns,
+                f'{_OLDEST_MS / 1000:.0f} s; a recording needs use_sim_time'
             )
-        return StampReading(max(0.0, age_ms), '', stamp_ns)
+        return StampReading(math.nan if problem else max(0.0, age_ms), problem, max(0, stamp_ns))
 
 
 class RateLimit:

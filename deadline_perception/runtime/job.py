@@ -192,12 +192,10 @@ class Job:
         *,
         is_alone: bool = False,
     ) -> None:
-        self.message, self.arrived_ms, self.stamp, self.dropped = (
-            message,
-            arrived_ms,
-            stamp,
-            dropped,
-        )
+        self.message = message
+        self.arrived_ms = arrived_ms
+        self.stamp = stamp
+        self.dropped = dropped
         self.is_alone = is_alone
         self.captured_ms = arrived_ms - stamp.known_age_ms
         self.motion_s = stamp.stamp_ns / 1e9 if stamp.stamp_ns > 0 else arrived_ms / 1000.0
@@ -265,8 +263,10 @@ class Job:
     def for_tracks(self) -> Job:
         """The same image once more, for a network that runs although its answer is out."""
         job = Job(self.message, self.arrived_ms, self.stamp, is_alone=self.is_alone)
-        job.conditions, job.deadline_ms = self.conditions, self.deadline_ms
-        job.phases, job.attempts = self.phases, self.attempts
+        job.conditions = self.conditions
+        job.deadline_ms = self.deadline_ms
+        job.phases = self.phases
+        job.attempts = self.attempts
         return job
 
     # --- its run ---
@@ -294,7 +294,8 @@ class Job:
             at_ms: when that was out.
             failure: of the network, empty without.
         """
-        end_ms, begun_ms = min(self.ended_ms, at_ms), min(self.begun_ms, at_ms)
+        end_ms = min(self.ended_ms, at_ms)
+        begun_ms = min(self.begun_ms, at_ms)
         taken_ms = min(self.taken_ms, at_ms)
         run_ms = end_ms - begun_ms
         phase_ms = self._phase_ms(end_ms)
@@ -341,7 +342,8 @@ class Job:
         )
 
     def _phase_ms(self, end_ms: float) -> dict[str, float]:
-        done, running = list(self.done), self.running
+        done = list(self.done)
+        running = self.running
         phase_ms = dict.fromkeys(self.phases, 0.0)
         for phase, took_ms in done:
             phase_ms[phase] = phase_ms.get(phase, 0.0) + took_ms
@@ -355,7 +357,8 @@ class Job:
             return math.nan, self.bound_ms
         forecast_ms = times.forecast.forecast_ms(self.path)
         ran_ms = forecast_ms * times.slowdown
-        skipped_ms, plan = 0.0, self.plan
+        skipped_ms = 0.0
+        plan = self.plan
         if plan is not None and plan.path is not self.path:
             skipped_ms = times.skipped_ms(plan.path, ran_ms)
         planned_ms = ran_ms + skipped_ms
@@ -499,7 +502,8 @@ class JobRecord:
         for number, segment in enumerate(space.segments):
             if segment.operator is None or not space.applies(number, path):
                 continue
-            operator, decision = space.operator(segment.operator), decided.get(segment.operator)
+            operator = space.operator(segment.operator)
+            decision = decided.get(segment.operator)
             level = path.settings[space.place[operator.name]]
             # as in the path's name
             settings = operator.labels if operator.kind == SWITCH else operator.settings

@@ -262,7 +262,7 @@ def load_task(
     if unkept is not None:  # not before all of it has loaded
         unkept()
     scene = quality.scene if isinstance(quality, PassQuality) else None
-    task = Task(runs, policy, times, runs.result_type, scene)
+    task = Task(runs, policy, times, scene)
     return LoadedTask(
         task,
         options,
@@ -423,7 +423,8 @@ def warm_up(
 ) -> None:
     """Runs some of the paths that are kept ready, so that no frame pays for first calls: together they hold every
     segment that an engine made something of, or where it makes nothing, every one."""
-    space, forms = network.path_space, network.engine.forms
+    space = network.path_space
+    forms = network.engine.forms
     eager = Form.EAGER.value
     compiled = {key for key in space.carriers() if forms.get(key, eager) != eager}
     network.warm_up(_covering(space, kept, compiled or None), image_size)
@@ -462,18 +463,15 @@ def _covering(
     return fewest_covering(kept, keys)
 
 
-def environment_faults(
-    device: str, threads: int, environment: Mapping[str, str] = os.environ
-) -> list[str]:
+def environment_faults(device: str, threads: int) -> list[str]:
     """Why times of the CPU vary widely: what `keep_settings` could not set any more. Empty when nothing is missing, and
     for a GPU.
 
     Args:
         device: that the network runs on.
         threads: threads per network operation.
-        environment: of this process.
     """
-    if device != 'cpu' or threads == 1 or environment.get('OMP_WAIT_POLICY') == 'PASSIVE':
+    if device != 'cpu' or threads == 1 or os.environ.get('OMP_WAIT_POLICY') == 'PASSIVE':
         return []
     return [
         'PyTorch was loaded first, and its threads spin while they wait, so that times vary: start the process behind '
@@ -535,7 +533,8 @@ def load_profile(
             profile = _transferred(network, facts, places[0], models_folder / 'profiles', command)
             return profile, _scaling(profile, command), partial(_keep, profile, places[0])
         file = found
-    profile, unkept = LatencyProfile.load(file), None
+    profile = LatencyProfile.load(file)
+    unkept = None
     here: dict[str, Any] = {
         'network_hash': network.network_hash,
         'facts': facts,
@@ -778,7 +777,8 @@ def make_calibrator(
     options: NetworkOptions, forecast: PathForecast, kept: CalibrationFile | None
 ) -> tuple[PartBound, list[str]]:
     """The bound that goes on where a file was written, or a new one, and why the file could not be used."""
-    alpha, begun_anew = options.target_miss_probability, []
+    alpha = options.target_miss_probability
+    begun_anew = []
     try:
         start = forecast.start_ratio()
     except ValueError:

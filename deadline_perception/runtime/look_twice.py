@@ -48,7 +48,8 @@ def with_passes(
     if not network.path_space.operators or not file.is_file():
         return None
     declared = PassesFile.load(file)
-    coarse, coarse_weights = network, weights
+    coarse = network
+    coarse_weights = weights
     if declared.model:
         coarse, coarse_weights = load(first_look_model(weights))
     try:

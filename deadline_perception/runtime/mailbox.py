@@ -63,12 +63,16 @@ class Mailbox(Generic[Task, Item]):
         end_ms = math.inf if timeout_s is None else now_ms() + 1000.0 * timeout_s
         with self._changed:
             while not self.closed:
-                at_ms, first, first_due_ms, wake_ms = now_ms(), None, math.inf, end_ms
+                at_ms = now_ms()
+                first = None
+                first_due_ms = math.inf
+                wake_ms = end_ms
                 for task, (due_ms, _, release_ms) in self._places.items():
                     if release_ms > at_ms:
                         wake_ms = min(wake_ms, release_ms)
                     elif first is None or due_ms < first_due_ms:
-                        first, first_due_ms = task, due_ms
+                        first = task
+                        first_due_ms = due_ms
                 if first is not None:
                     self._at_work.append(first)
                     return first, self._places.pop(first)[1]
@@ -99,10 +103,6 @@ class Mailbox(Generic[Task, Item]):
 
         with self._changed:
             return self._changed.wait_for(is_idle, timeout_s)
-
-    def has_taken(self, task: Task) -> bool:
-        """An item of a task was taken that is not done with."""
-        return task in self._at_work
 
     @property
     def at_work(self) -> tuple[Task, ...]:

@@ -38,7 +38,8 @@ from deadline_perception.runtime.watchdog import Act, Watchdog
 
 # An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
 # cut it fine: a part of the budget, and the most of it.
-HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
+HOPELESS_SHARE = 0.1
+HOPELESS_MS = 20.0
 MAX_ATTEMPTS = 4  # to publish one answer
 LATE_GRACE_MS = 1000.0  # past the deadline, or past the frame's begin, that the network may go on
 
@@ -158,9 +159,7 @@ class FramePipeline:
         self._rules = rules
         self._mailbox = mailbox
         self._watchdog = watchdog
-        self._inference = TimedInference(
-            task.network, task.network.path_space, task.policy, min_score=rules.min_score
-        )
+        self._inference = TimedInference(task.network, task.policy, min_score=rules.min_score)
         self._fallback = task.make_fallback()
         self._lock = (
             threading.Lock()
@@ -250,7 +249,9 @@ class FramePipeline:
         try:
             if self.stopped:
                 return
-            job, run, failure = self._take(frame, taken_ms), None, ''
+            job = self._take(frame, taken_ms)
+            run = None
+            failure = ''
             try:
                 image = self._client.convert(job)
                 if image is None:
@@ -290,7 +291,8 @@ class FramePipeline:
         with self._lock:
             # One that was answered while it waited no longer concerns what is run here.
             job = frame.for_tracks() if frame.attempts else frame
-            job.stage, job.taken_ms = Stage.RUNS, taken_ms
+            job.stage = Stage.RUNS
+            job.taken_ms = taken_ms
             if not job.attempts:
                 job.superseded += self._not_told
                 self._not_told = 0
@@ -325,7 +327,8 @@ class FramePipeline:
 
     def _learn(self, job: Job, failure: str) -> None:
         """What the next frames are to know of one that has ended."""
-        job.stage, newest = Stage.DONE, job.newest
+        job.stage = Stage.DONE
+        newest = job.newest
         if newest is not None and not job.is_alone:
             self._follow(job, newest)
             if self._task.scene is not None:
@@ -396,7 +399,8 @@ class FramePipeline:
         if self._mailbox.waiting_others(self):
             return 'another task waits'
         with self._lock:
-            waiting, times = self._waiting(), job.times
+            waiting = self._waiting()
+            times = job.times
         if waiting is None or times is None:
             return ''
         if job.answer is not None:  # what it has found so far is known to the tracks

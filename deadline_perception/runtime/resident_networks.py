@@ -52,7 +52,8 @@ class ResidentNetworks:
         """Whether some of these paths are to be warmed up; not asked for again while the network is shared."""
         if not any(network is known for known in self._networks.values()):
             return True
-        warm, wanted = self._warm.setdefault(network, set()), {str(path) for path in paths}
+        warm = self._warm.setdefault(network, set())
+        wanted = {str(path) for path in paths}
         is_cold = not wanted <= warm
         warm |= wanted
         return is_cold
@@ -67,14 +68,15 @@ def network_key(
     device: str,
     engine: str,
     threads: int,
-    classes: str | Sequence[str] = (),
+    classes: str | Sequence[str],
 ) -> Key:
     """The same for all who may share a network; empty where each load gives another one."""
     if not isinstance(model, (str, Path)):
         return ()
     if ModelReference.parse(model).kind is ModelKind.CALLABLE:
         return ()
-    file, further = Path(os.path.expanduser(model)), (device, engine, threads, *classes)
+    file = Path(os.path.expanduser(model))
+    further = (device, engine, threads, *classes)
     if file.is_file():
         return file.resolve(), file.stat().st_mtime, *further
     return str(model), *further

@@ -79,7 +79,8 @@ class DetectorStatus:
     def fail(self, error: BaseException) -> None:
         """Counts a failure of conversion, network or publication."""
         self.failures += 1
-        self.last_failure, self.failed_ms = f'{type(error).__name__}: {error}', now_ms()
+        self.last_failure = f'{type(error).__name__}: {error}'
+        self.failed_ms = now_ms()
 
     def halt(self, pipeline: FramePipeline) -> None:
         """Counts what the node held as it was deactivated, which no published frame tells of."""

@@ -43,7 +43,8 @@ class LastResult:
         """Changes nothing: no result is in px."""
 
     def update(self, result: Any, stamp_s: float) -> Any:
-        self._result, self.evidence_s = result, stamp_s
+        self._result = result
+        self.evidence_s = stamp_s
         return result
 
     def predict(self, stamp_s: float) -> Any:
@@ -58,16 +59,14 @@ class Task:
         network: `path_space`, `class_names`, and `start(image, path)` for a run.
         policy: chooses its paths, by their quality.
         times: expected times and bounds of its paths.
-        result_type: of what its runs give.
         scene: receives what the frames hold, where the policy weighs its paths by that.
     """
 
     network: Network
     policy: Policy
     times: TimeModel
-    result_type: type = Detections
     scene: Scene | None = None
 
     def make_fallback(self) -> Fallback:
         """Coasted tracks for objects; the last result for all others."""
-        return Tracks() if self.result_type is Detections else LastResult()
+        return Tracks() if self.network.result_type is Detections else LastResult()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice, Policy
 from deadline_perception.engines.segment_run import Network, SegmentRun
@@ -83,31 +83,21 @@ class ImagePeriod:
         return self._last_ms + periods * self.period_ms
 
 
+@dataclass(eq=False)
 class TimedInference:
     """Takes frames through the network one after the other; holds nothing between two of them but network and policy.
 
     Args:
         network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
-        path_space: the network's.
         policy: chooses the paths.
         min_score: objects and classes of a lower score are dropped from every result.
         clock_ms: monotonic clock.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        path_space: PathSpace,
-        policy: Policy,
-        *,
-        min_score: float = 0.0,
-        clock_ms: Callable[[], float] = now_ms,
-    ) -> None:
-        self.network = network
-        self.path_space = path_space
-        self.policy = policy
-        self.min_score = min_score
-        self.clock_ms = clock_ms
+    network: Network
+    policy: Policy
+    min_score: float = 0.0
+    clock_ms: Callable[[], float] = now_ms
 
     def begin(
         self,
@@ -218,7 +208,7 @@ class InferenceRun:
     def __post_init__(self) -> None:
         self.may_abort &= self.job.awaited_ms == -math.inf
         self._p90_share = self.times.p90_share if self.until_ms == math.inf else 1.0
-        self._segments = self.inference.path_space.segments
+        self._segments = self.inference.network.path_space.segments
         self._count = len(self._segments)
         self._rest_ms = self.times.forecast.from_each_ms(
             self.plan.path
@@ -298,8 +288,11 @@ class InferenceRun:
         Returns:
             When it ended; None where what is left cannot be in time, the job says why.
         """
-        job, times, number = self.job, self.times, run.segment
-        segment, space = self._segments[number], run.path.space
+        job = self.job
+        times = self.times
+        number = run.segment
+        segment = self._segments[number]
+        space = run.path.space
         condition = space.conditions[number]
         if segment.operator is not None and (
             condition is None or run.path.settings[condition[0]] in condition[1]
@@ -354,10 +347,10 @@ class InferenceRun:
         took_ms = run.run_segment(at_ms)
         job.done.append((segment.phase, took_ms))
         job.network_ms += took_ms
-        if segment.result and number + 1 < self._count:
-            if run.path.keys_by_segment[number] is not None:
-                names = space.results(run.path, number + 1)
-                job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
+        is_last = number + 1 == self._count
+        if segment.result and not is_last and run.path.keys_by_segment[number] is not None:
+            names = space.results(run.path, number + 1)
+            job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
         return at_ms + took_ms
 
     def _end(self, run: SegmentRun, begun_ms: float, in_time: bool) -> None:
@@ -368,9 +361,9 @@ class InferenceRun:
         result = self._kept(run.result())
         ended_ms = self.inference.clock_ms()
         job.leave(phase, ended_ms - begun_ms)
-        if self.inference.path_space.result_segments:
-            job.results = self.inference.path_space.results(run.path)
-        job.result, self.ended = result, True
+        job.results = run.path.space.results(run.path)
+        job.result = result
+        self.ended = True
         self._close(ended_ms, ended_ms - job.begun_ms if in_time else math.inf)
 
     def _kept(self, result: Any) -> Any:

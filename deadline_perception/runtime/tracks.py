@@ -7,7 +7,6 @@ some for older numpy alone; here results come at uneven times, and only the stam
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,11 +15,17 @@ from deadline_perception.core.detections import Detections, match_objects
 
 # How the noise of acceleration follows the innovations: the share of the way taken per result, in logarithms; the most
 # that one result or one innovation, squared in variances, may count; and the limits of its factor.
-_AGILITY_GAIN, _MOST_CHANGE, _MOST_INNOVATION, _AGILITY_LIMITS = 0.2, 4.0, 9.0, (0.2, 4.0)
+_AGILITY_GAIN = 0.2
+_MOST_CHANGE = 4.0
+_MOST_INNOVATION = 9.0
+_AGILITY_LIMITS = (0.2, 4.0)
 # Standard deviation of detected centres and sizes, density of the white noise of acceleration at first, and standard
 # deviation of the velocity of an object seen once: in sizes of the box, per s^1.5 and per s. The time in which the
 # score of an object that is only predicted halves. Measured: benchmarks/tracks.py of commit 7f184f1, best of some.
-_MEASUREMENT_NOISE, _ACCELERATION_NOISE, _VELOCITY_NOISE, _SCORE_HALF_LIFE_S = 0.05, 1.25, 4.0, 0.15
+_MEASUREMENT_NOISE = 0.05
+_ACCELERATION_NOISE = 1.25
+_VELOCITY_NOISE = 4.0
+_SCORE_HALF_LIFE_S = 0.15
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 # Of an object seen once, whose velocity is a guess, and of others: deviations of its place that it is widened by, on both
 # sides together, and overlap with that from which a detection is the same object. Measured: benchmarks/tracking.py
@@ -45,9 +50,6 @@ class Tracks:
 
     Args:
         image_size: height and width in px that predictions are clipped to; None until `follow` tells it.
-
-    Raises:
-        ValueError: a side of the image is below 1 px.
     """
 
     def __init__(self, image_size: tuple[int, int] | None = None) -> None:
@@ -58,17 +60,9 @@ class Tracks:
             self.follow(image_size)
 
     def follow(self, image_size: tuple[int, int]) -> None:
-        """Takes in the size of the images, height and width in px; all objects are forgotten when it has changed.
-
-        Raises:
-            ValueError: a side is below 1 px.
-        """
+        """Takes in the size of the images, height and width in px; all objects are forgotten when it has changed."""
         if image_size == self._image_size:
             return
-        if len(image_size) != 2 or min(image_size) < 1:
-            raise ValueError(
-                f'image_size is {image_size}, expected height and width of at least 1 px'
-            )
         height, width = self._image_size = image_size
         self._limits_px = np.array([width, height, width, height], dtype=np.float64)
         self.reset()
@@ -79,7 +73,9 @@ class Tracks:
         # Those of the last result come first, in its order.
         self._process_noise = 1.0  # of the noise of acceleration
         self._times_seen = self._ids = np.zeros(0, np.int64)
-        self._labels, self._scores, self._seen_s = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        self._labels = np.zeros(0, np.int64)
+        self._scores = np.zeros(0)
+        self._seen_s = np.zeros(0)
         self._state = np.zeros((2, 0, 4))  # x, y, width, height, and their velocities
         self._variance = np.zeros((3, 0, 4))  # of the state, of state and velocity, of the velocity
 
@@ -88,15 +84,13 @@ class Tracks:
 
         Args:
             detections: in px of an image of `image_size`.
-            stamp_s: the image's stamp.
+            stamp_s: the image's stamp, finite.
 
         Returns:
             The result with the ids of its objects.
-
-        Raises:
-            ValueError: the stamp is not finite.
         """
-        count, passed_s = len(detections), self._passed_s(stamp_s) or 0.0
+        count = len(detections)
+        passed_s = self._passed_s(stamp_s) or 0.0
         state, variance = self._moved(passed_s)
         # Widened (buffered IoU, Yang et al. 2023, by a share of the box): small, fast objects leave their boxes between
         # two results.
@@ -157,9 +151,6 @@ class Tracks:
 
         Returns:
             Most certain first; none before the first update, and when the last one is too old.
-
-        Raises:
-            ValueError: the stamp is not finite.
         """
         passed_s = self._passed_s(stamp_s)
         if passed_s is None or not len(self._scores):
@@ -194,8 +185,6 @@ class Tracks:
 
     def _passed_s(self, stamp_s: float) -> float | None:
         """Time since the last result; None when there is nothing to go on from."""
-        if not math.isfinite(stamp_s):
-            raise ValueError(f'stamp is {stamp_s} s, expected a finite time')
         if self.evidence_s is None:
             return None
         passed_s = stamp_s - self.evidence_s

@@ -43,13 +43,12 @@ class Watchdog:
     def __init__(
         self, failed: Callable[[BaseException], None], prepare: Callable[[], None] = lambda: None
     ) -> None:
-        self._failed, self._prepare = failed, prepare
+        self._failed = failed
+        self._prepare = prepare
         self._polls: list[NextDue] = []
         self._lock = threading.Lock()
-        self._due_changed, self._watch_free = (
-            threading.Condition(self._lock),
-            threading.Condition(self._lock),
-        )
+        self._due_changed = threading.Condition(self._lock)
+        self._watch_free = threading.Condition(self._lock)
         self._due_ms = -math.inf
         self._watcher: threading.Thread | None = None
         self._stopped = False
@@ -157,7 +156,8 @@ class Watchdog:
     def _await_due(self) -> Act | None:
         """Waits, holding the lock otherwise, for something to do; None when stopped."""
         while not self._stopped:
-            self._due_ms, act = math.inf, None
+            self._due_ms = math.inf
+            act = None
             try:
                 for next_due in self._polls:
                     due_ms, act = next_due(now_ms())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 _TASKS = Path('/proc/self/task')
 _LEAST_WORK_MS = 1.0
+_POLICIES = ('SCHED_OTHER', 'SCHED_FIFO', 'SCHED_RR', 'SCHED_BATCH', 'SCHED_IDLE')
 
 
 def name_thread(name: str) -> None:
@@ -41,7 +42,8 @@ def threads_started_by(tid: int) -> list[int]:
 
     Those that have hardly worked so far are dropped: OpenVINO keeps one with every compiled segment that never does.
     """
-    name, pythons = thread_name(tid), {thread.native_id for thread in threading.enumerate()}
+    name = thread_name(tid)
+    pythons = {thread.native_id for thread in threading.enumerate()}
     numbers = [int(folder.name) for folder in _TASKS.iterdir()]
     return [
         number
@@ -75,13 +77,7 @@ def describe_scheduling(tid: int) -> str:
     Raises:
         ProcessLookupError: the thread has ended.
     """
-    names = {
-        os.SCHED_OTHER: 'SCHED_OTHER',
-        os.SCHED_FIFO: 'SCHED_FIFO',
-        os.SCHED_RR: 'SCHED_RR',
-        os.SCHED_BATCH: 'SCHED_BATCH',
-        os.SCHED_IDLE: 'SCHED_IDLE',
-    }
+    names = {getattr(os, name): name for name in _POLICIES}
     priority = os.sched_getparam(tid).sched_priority
     return (
         f'{names.get(scheduling_policy(tid), "another policy")}{f" {priority}" if priority else ""}, '
@@ -95,7 +91,8 @@ def parse_cores(text: str) -> frozenset[int]:
     Raises:
         ValueError: it is no such list, or names a core that this process may not use.
     """
-    allowed, cores = os.sched_getaffinity(0), set()
+    allowed = os.sched_getaffinity(0)
+    cores = set()
     for part in filter(None, text.replace(' ', '').split(',')):
         match = re.fullmatch(r'(\d{1,6})(?:-(\d{1,6}))?', part)
         if match is None or int(match[2] or match[1]) < int(match[1]):

@@ -134,7 +134,8 @@ class ThreadPriority:
     ) -> None:
         if mode not in MODES:
             raise ValueError(f'priority is {mode!r}, expected one of {", ".join(MODES)}')
-        self._auto, self._cores = mode == 'auto', frozenset(cores)
+        self._auto = mode == 'auto'
+        self._cores = frozenset(cores)
         self._share = read_real_time_share() if share is None else share
         self._lock = threading.Lock()
         self._raised: dict[int, _Raised] = {}
@@ -163,11 +164,9 @@ class ThreadPriority:
 
     def between_frames(self) -> None:
         """Called by the thread of inference after each frame: keeps to its share of the period. Pauses for 0.1 ms."""
-        period, now_s, worked_s = (
-            getattr(self._of_thread, 'period', None),
-            time.monotonic(),
-            time.thread_time(),
-        )
+        period = getattr(self._of_thread, 'period', None)
+        now_s = time.monotonic()
+        worked_s = time.thread_time()
         if period is None or not self._auto:
             return
         period.longest_s = max(period.longest_s, worked_s - period.last_s)
@@ -222,7 +221,8 @@ class ThreadPriority:
     def _raise(self, tid: int, role: Role) -> None:
         raised = self._raised.get(tid)
         if raised is None:
-            policy, niceness = scheduling_policy(tid), os.getpriority(os.PRIO_PROCESS, tid)
+            policy = scheduling_policy(tid)
+            niceness = os.getpriority(os.PRIO_PROCESS, tid)
             raised = self._raised[tid] = _Raised(
                 role,
                 niceness,

@@ -11,7 +11,9 @@ import resource
 from pathlib import Path
 
 # Some of what a frame allocates; its first run on a path touches the rest.
-_FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 2**25, 2**20, 4096
+_FRAME_BYTES = 2**25
+_BLOCK_BYTES = 2**20
+_PAGE_BYTES = 4096
 _MADV_DONTNEED = 4  # of sys/mman.h
 _MCL_ON_FAULT = 7  # of it: MCL_CURRENT, MCL_FUTURE and MCL_ONFAULT, as torch maps gigabytes that it never touches
 _CAP_IPC_LOCK = 14  # of linux/capability.h
@@ -63,7 +65,8 @@ def _cut_memory() -> list[tuple[int, int]]:
         mapping = _NO_FILE.match(line)
         if not mapping:
             continue
-        begin, end = int(mapping[1], 16), int(mapping[2], 16)
+        begin = int(mapping[1], 16)
+        end = int(mapping[2], 16)
         if found and found[-1][1] == begin:
             found[-1] = found[-1][0], end, found[-1][2] + 1
         else:

@@ -138,7 +138,8 @@ def interference_of(
             [float(taken.sum())],
         )
     )
-    windows, found = [window for window in WINDOWS_MS if window <= length_ms / 4.0], []
+    windows = [window for window in WINDOWS_MS if window <= length_ms / 4.0]
+    found = []
     for window in windows:
         # A window that begins or ends with an interruption has most of it taken: these are among those looked at.
         edges = (
@@ -155,8 +156,10 @@ def interference_of(
 
 def watch_interruptions(seconds: float) -> tuple[list[tuple[float, float]], float]:
     """Watches the clock without a pause: begin and length in ms of each interruption, and the time watched in ms."""
-    gaps, start_ms = [], now_ms()
-    before_ms, end_ms = start_ms, start_ms + 1000.0 * seconds
+    gaps = []
+    start_ms = now_ms()
+    before_ms = start_ms
+    end_ms = start_ms + 1000.0 * seconds
     while before_ms < end_ms:
         at_ms = now_ms()
         if at_ms - before_ms > _NOTICED_MS:

@@ -54,9 +54,6 @@ class PartBound:
     Args:
         integral: q; begins at 0 where recent times are in force.
         recent: their times.
-        execution: its limit follows them; else it stays as at first.
-        interruption: they add ms.
-        learns: q does; else it stays.
 
     Attributes:
         integral, recent: as given.
@@ -68,15 +65,27 @@ class PartBound:
         self,
         integral: BoundCalibrator,
         recent: RecentTimes,
+    ) -> None:
+        self.integral = integral
+        self.recent = recent
+        self._rests: list[PartBound] = []
+        self.use()
+
+    def use(
+        self,
         *,
         execution: bool = True,
         interruption: bool = True,
         learns: bool = True,
     ) -> None:
-        self.integral = integral
-        self.recent = recent
+        """Says what is in force from now on.
+
+        Args:
+            execution: the limit follows recent times; else it stays as at first.
+            interruption: they add ms.
+            learns: q does; else it stays.
+        """
         self._parts = {'execution': execution, 'interruption': interruption, 'learns': learns}
-        self._rests: list[PartBound] = []
         self._renew()
 
     def _renew(self) -> None:
@@ -170,8 +179,8 @@ class PartBound:
         rest = PartBound(
             BoundCalibrator(of_whole.alpha, of_whole.eta, width, begin),
             RecentTimes(of_whole.alpha, self.recent),
-            **self._parts,
         )
+        rest.use(**self._parts)
         self._rests.append(rest)
         return rest
 

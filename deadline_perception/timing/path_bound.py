@@ -56,10 +56,8 @@ class SegmentForecast:
         """Expected time in ms of what a path runs from segment number `segment` on; 0 past the last one.
 
         Raises:
-            ValueError: the segment is negative or the path is not one of the network's.
+            ValueError: the path is not one of the network's.
         """
-        if segment < 0:
-            raise ValueError(f'segment is {segment}, expected an index of at least 0')
         if path.space is not self.path_space and path not in self.path_space:
             raise ValueError(
                 f'path is {path}, expected one of the {len(self.path_space)} paths of the network'
@@ -77,13 +75,7 @@ class SegmentForecast:
         return found
 
     def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
-        """`forecast_ms` of many paths of the network at once, float64 `[N]`.
-
-        Raises:
-            ValueError: the segment is negative.
-        """
-        if segment < 0:
-            raise ValueError(f'segment is {segment}, expected an index of at least 0')
+        """`forecast_ms` of many paths of the network at once, float64 `[N]`."""
         settings = np.array([path.settings for path in paths], np.intp).reshape(
             len(paths), len(self.path_space.operators)
         )

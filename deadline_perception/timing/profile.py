@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -146,13 +146,11 @@ class LatencyProfile:
         lines.append(
             '  "facts": ' + json.dumps(asdict(self.facts), indent=4).replace('\n}', '\n  }')
         )
-        lines += [_table_text(name, getattr(self, name)) for name in ('segments', 'paths')]
+        for name in ('segments', 'paths'):
+            rows = {key: asdict(value) for key, value in getattr(self, name).items()}
+            lines.append(_table_text(name, rows))
         if self.wcet is not None:
-            rows = [
-                f'    {json.dumps(key)}: {json.dumps(value)}'
-                for key, value in self.wcet.segments_ms.items()
-            ]
-            lines.append('  "wcet_ms": {\n' + ',\n'.join(rows) + '\n  }')
+            lines.append(_table_text('wcet_ms', self.wcet.segments_ms))
             pairs = zip(self.wcet.interference.windows_ms, self.wcet.interference.taken_ms)
             lines.append('  "interference_ms": ' + json.dumps([list(pair) for pair in pairs]))
         return '{\n' + ',\n'.join(lines) + '\n}\n'
@@ -200,8 +198,8 @@ class LatencyProfile:
         ]
 
 
-def _table_text(name: str, table: dict[str, Quantiles]) -> str:
-    rows = [f'    {json.dumps(key)}: {json.dumps(asdict(value))}' for key, value in table.items()]
+def _table_text(name: str, table: Mapping[str, object]) -> str:
+    rows = [f'    {json.dumps(key)}: {json.dumps(value)}' for key, value in table.items()]
     return f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}'
 
 

@@ -123,7 +123,8 @@ class RecentTimes:
     """
 
     def __init__(self, alpha: float, start: StartRatio | RecentTimes = StartRatio()) -> None:
-        self._alpha, self.start = alpha, start
+        self._alpha = alpha
+        self.start = start
         self._content = NormalDist().inv_cdf(1.0 - _EXECUTION_SHARE * alpha)
         self._largest_is_limit = largest_is_limit(alpha)
         self._ratios: deque[float] = deque()
@@ -155,8 +156,10 @@ class RecentTimes:
         ratios = self._window_items
         if log_ratio < ratios[0]:
             return 0.0
-        count, after = len(ratios), bisect_right(ratios, log_ratio)
-        below, share = ratios[after - 1], (after - 0.5) / count
+        count = len(ratios)
+        after = bisect_right(ratios, log_ratio)
+        below = ratios[after - 1]
+        share = (after - 0.5) / count
         if after == count or below == log_ratio:
             return share
         slope = ((after + 0.5) / count - share) / (ratios[after] - below)
@@ -183,7 +186,8 @@ class RecentTimes:
         Raises:
             ValueError: it is none, or holds an impossible value.
         """
-        recent, seen = cls(alpha, start), decode(state, _State, 'recent')
+        recent = cls(alpha, start)
+        seen = decode(state, _State, 'recent')
         if len(seen.log_ratios) >= LEAST_RATIOS:
             recent._ratios.extend(seen.log_ratios)
             recent._ordered = sorted(seen.log_ratios)
@@ -237,7 +241,8 @@ class RecentTimes:
     def _renew_limit(self) -> None:
         count = len(self._ordered)
         # The ordered log ratios when the limit was made.
-        self._window, self._shares = np.array(self._ordered), (np.arange(count) + 0.5) / count
+        self._window = np.array(self._ordered)
+        self._shares = (np.arange(count) + 0.5) / count
         self._window_items = self._window.data  # of a memoryview, a few items are read fastest
         median = (self._ordered[(count - 1) // 2] + self._ordered[count // 2]) / 2.0
         deviation = MAD_TO_DEVIATION * float(np.median(np.abs(self._window - median)))

@@ -36,7 +36,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.part_bound import (
     LEAST_RATIO,
     MOST_RATIO,
@@ -44,7 +43,7 @@ from deadline_perception.timing.part_bound import (
     PartBound,
     RemainingBound,
 )
-from deadline_perception.timing.recent_times import LEAST_RATIOS, RecentTimes
+from deadline_perception.timing.recent_times import LEAST_RATIOS
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
@@ -185,7 +184,8 @@ class Reserve:
         window: int = 200,
         start_ms: float = 0.0,
     ) -> None:
-        self._floor_ms, self._start_ms = floor_ms, max(start_ms, floor_ms)
+        self._floor_ms = floor_ms
+        self._start_ms = max(start_ms, floor_ms)
         self._ceiling_ms = ceiling_ms
         self._quantile = quantile
         self._window = window
@@ -256,35 +256,15 @@ class FrameTimes:
         """Time of a path from a segment on, as expected now."""
         return self.forecast.forecast_ms(path, segment) * self.slowdown
 
-    def worst_ms(self, path: ExecutionPath, segment: int = 0) -> float:
-        """Analytical worst case of a path from a segment on, slowed down as now; NaN where there is none."""
-        return (
-            math.nan
-            if self.worst is None
-            else self.worst.forecast_ms(path, segment) * self.slowdown
-        )
+    def worst_ms(self, path: ExecutionPath) -> float:
+        """Analytical worst case of a path, slowed down as now; NaN where there is none."""
+        return math.nan if self.worst is None else self.worst.forecast_ms(path) * self.slowdown
 
-    def bound_ms(
-        self,
-        path: ExecutionPath,
-        segment: int = 0,
-        spent_ms: float = 0.0,
-    ) -> float:
-        """The same, exceeded only with the target miss probability.
-
-        Args:
-            path: as it runs.
-            segment: the next one.
-            spent_ms: what the network has taken until there; 0 when that is not known.
-        """
+    def bound_ms(self, path: ExecutionPath) -> float:
+        """Time of a path that is exceeded only with the target miss probability."""
         if self.bounds == WCET:
-            return self.worst_ms(path, segment)
-        rest_ms = self.forecast.forecast_ms(path, segment)
-        if rest_ms <= 0.0:
-            return 0.0
-        ran_ms = self.forecast.forecast_ms(path) - rest_ms
-        _, factor, interruption_ms = self.bound_from(segment, ran_ms, spent_ms)
-        return rest_ms * factor + interruption_ms
+            return self.worst_ms(path)
+        return self.forecast.forecast_ms(path) * self.factor + self.interruption_ms
 
     def bound_from(
         self, segment: int, ran_ms: float, spent_ms: float
@@ -327,17 +307,16 @@ class TimeModel:
     Args:
         path_space: of the network.
         forecast: times of its paths on the idle device.
-        calibrator: bound of whole frames; or its integral alone, where nothing is known of their times.
+        bound: of whole frames, as it was learnt before.
         wcet: analytical worst cases on the idle device, with `forecast_ms` and `table` as the forecast has; None
             without.
-        publishing: learns how long publishing takes; None: from 1 ms on, at most 15 ms.
         parts: in force.
 
     Attributes:
         path_space, forecast, parts: as given.
         calibrator: the integral.
         whole: bound of whole frames.
-        publishing: whoever answers tells it how long publishing took.
+        publishing: learns how long publishing takes, from 1 ms on, at most 15 ms, from whoever answers.
         promised_frames, late_frames: frames whose plan was feasible, and those of them that were late.
     """
 
@@ -345,32 +324,24 @@ class TimeModel:
         self,
         path_space: PathSpace,
         forecast: Forecast,
-        calibrator: PartBound | BoundCalibrator,
+        bound: PartBound,
         *,
         wcet: Forecast | None = None,
-        publishing: Reserve | None = None,
         parts: TimeParts = TimeParts(),
     ) -> None:
-        if isinstance(calibrator, PartBound):
-            integral, recent = calibrator.integral, calibrator.recent
-        else:
-            integral, recent = calibrator, RecentTimes(calibrator.alpha)
-        self.path_space, self.forecast, self.calibrator, self.parts = (
-            path_space,
-            forecast,
-            integral,
-            parts,
-        )
+        self.path_space = path_space
+        self.forecast = forecast
+        self.parts = parts
+        self.calibrator = bound.integral
         self.promised_frames = self.late_frames = 0
-        self.whole = PartBound(
-            integral,
-            recent,
+        self.whole = bound
+        bound.use(
             execution=parts.execution,
             # A first result is too short to be interrupted as often as the whole frames that interruptions are learnt of.
             interruption=parts.interruption and not path_space.result_segments,
             learns=parts.integral,
         )
-        self.publishing = publishing or Reserve(1.0, 15.0, quantile=0.95, start_ms=2.5)
+        self.publishing = Reserve(1.0, 15.0, quantile=0.95, start_ms=2.5)
         self._deciding = Reserve(0.0, quantile=0.5, start_ms=1.0)
         self._remaining = [
             RemainingBound(self.whole, by_progress=parts.progress) for _ in path_space.segments
@@ -391,7 +362,8 @@ class TimeModel:
             slowdown: factor >= 1 of contention now.
             keeps_bounds: the frame's policy does.
         """
-        parts, whole = self.parts, self.whole
+        parts = self.parts
+        whole = self.whole
         is_wcet = self._bounds == WCET
         told_slowdown = slowdown
         if not parts.slowdown:
@@ -453,14 +425,17 @@ class TimeModel:
             raise ValueError(
                 f'network took {job.network_ms} ms, expected positive, finite numbers: the clock has jumped'
             )
-        times, decision_ms, publish_ms = job.times, job.decision_ms, job.publish_ms
+        times = job.times
+        decision_ms = job.decision_ms
+        publish_ms = job.publish_ms
         ran_ms = times.forecast.from_each_ms(job.path)[0] * times.slowdown
         skipped_ms = 0.0
         if job.plan is not None and job.plan.path is not job.path:
             skipped_ms = times.skipped_ms(job.plan.path, ran_ms)
         expected_ms = ran_ms + skipped_ms
         promised = times.keeps_bounds and job.plan is not None and bool(job.plan.feasible)
-        is_late, in_time = promised and not job.is_in_time, promised and job.is_in_time
+        is_late = promised and not job.is_in_time
+        in_time = promised and job.is_in_time
         overrun_ms = (
             0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
         )
@@ -494,7 +469,9 @@ class TimeModel:
 def _remainders(job: FinishedFrame) -> list[tuple[Any, float, float]]:
     """Of each operator its last decision, with the expected times in ms of the rest that ran and of what was skipped of
     it afterwards; not where nothing was left to run."""
-    times, last, found = job.times, {}, []
+    times = job.times
+    last = {}
+    found = []
     for decision in job.decisions:
         last[decision.segment] = decision
     from_each_ms = times.forecast.from_each_ms(job.path)

@@ -83,13 +83,9 @@ def transfer(
         paths: that are timed, >= 2.
         repeats: frames of each of them that count, >= 2.
         among: paths to time; None: any.
-
-    Raises:
-        ValueError: too few paths or repeats.
     """
-    if paths < 2 or repeats < 2:
-        raise ValueError(f'paths is {paths} and repeats is {repeats}, expected at least 2 of each')
-    space, rng = detector.path_space, random.Random(0)
+    space = detector.path_space
+    rng = random.Random(0)
     load_before = os.getloadavg()[0]
     image = blocks_image(reference.image_size)
     known = list(space if among is None else among)
@@ -158,7 +154,8 @@ def blocks_image(size: tuple[int, int]) -> np.ndarray:
     """An image of that height and width with edges at many places, so that proposals are made and suppressed as on a
     street."""
     height, width = size
-    rows, columns = -(-height // _BLOCK_PX), -(-width // _BLOCK_PX)
+    rows = -(-height // _BLOCK_PX)
+    columns = -(-width // _BLOCK_PX)
     blocks = np.random.default_rng(0).integers(0, 256, (rows, columns, 3), np.uint8)
     return blocks.repeat(_BLOCK_PX, 0).repeat(_BLOCK_PX, 1)[:height, :width].copy()
 

@@ -84,7 +84,7 @@ def run_frame(
     detector, policy: Policy, image: np.ndarray, deadline_ms: float, times: FrameTimes
 ) -> Taken:
     """Runs one image against a deadline that begins now."""
-    inference = TimedInference(detector, detector.path_space, policy)
+    inference = TimedInference(detector, policy)
     begun_ms = now_ms()
     frame = Job(None, begun_ms, StampReading(0.0, '', 0))
     frame.times = times

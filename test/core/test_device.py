@@ -12,6 +12,7 @@ from python_run import run_python
 from deadline_perception.core.device import (
     DeviceFacts,
     DeviceNotFound,
+    gpu_index,
     missing_environment,
     process_environment,
     read_device_facts,
@@ -145,6 +146,10 @@ def test_an_absent_gpu_is_told_in_one_line():
     ) as caught:
         read_device_facts(f'cuda:{torch.cuda.device_count()}')
     assert '\n' not in str(caught.value)
+
+
+def test_a_device_names_its_gpu():
+    assert [gpu_index(name) for name in ('cpu', 'cuda', 'cuda:1')] == [0, 0, 1]
 
 
 @pytest.mark.parametrize('device', ['gpu', 'cuda:x', 'cpu:0', ''])

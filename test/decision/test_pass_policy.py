@@ -6,6 +6,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from fresh_bounds import fresh_bound
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from deadline_perception.decision import pass_policy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import PassQuality
-from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.time_model import TimeModel
 
 # A first look of 5 ms, then a closer one of 10 ms and of 10 more where its skip runs; or the closer one alone.
@@ -317,7 +317,7 @@ def test_the_first_result_alone_has_to_fit_where_every_path_begins_with_it():
 def followed(ratios, *, keep_epsilon=0.005):
     """A policy whose time model has seen frames that took so many times what was forecast."""
     policy = PassPolicy(SPACE, Times(), Qualities(), keep_epsilon=keep_epsilon)
-    times = TimeModel(SPACE, Times(), BoundCalibrator(0.01, 0.05, math.log(8.0)))
+    times = TimeModel(SPACE, Times(), fresh_bound())
     for ratio in ratios:
         times.whole.observe(10.0, 10.0 * ratio)
     policy.learn_from(times)

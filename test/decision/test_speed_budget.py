@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.decision.speed_budget import (
-    SUBFLOW_ROBOT_BUDGETS_MS,
-    SUBFLOW_ROBOT_SPEEDS_MPS,
-    Budget,
-    StoppingDistanceBudget,
-    TableBudget,
-)
+from deadline_perception.decision.speed_budget import Budget, StoppingDistanceBudget, TableBudget
 
 CAR = {
     'sight_distance_m': 40.0,
@@ -23,10 +17,11 @@ CAR = {
     'max_budget_ms': 500.0,
 }
 SPEEDS = st.one_of(st.floats(0.0, 60.0), st.sampled_from([0.0, 5e-324, 1e-9, 1e200]))
-WRONG_SPEEDS = [None, math.nan, math.inf, -math.inf, -0.1]
+WRONG_SPEEDS = [math.nan, math.inf, -math.inf, -0.1]
+ROBOT = TableBudget([0.02, 0.08, 0.12, 0.20], [220.0, 154.0, 110.0, 22.0], 22.0, 220.0)
 POLICIES = [
     StoppingDistanceBudget(**CAR),
-    TableBudget(),
+    ROBOT,
     TableBudget([1.0, 5.0], [200.0, 90.0], 80.0, 150.0),
 ]
 
@@ -48,17 +43,17 @@ def test_budget_is_clamped_and_tells_what_it_was_before():
 
 
 def test_standstill_gives_the_largest_budget():
-    assert StoppingDistanceBudget(**CAR).budget_ms(0.0) == Budget(500.0, False, '', math.inf)
-    assert TableBudget().budget_ms(0.0).budget_ms == 220.0
+    assert StoppingDistanceBudget(**CAR).budget_ms(0.0) == Budget(500.0, '', math.inf)
+    assert ROBOT.budget_ms(0.0).budget_ms == 220.0
 
 
 @pytest.mark.parametrize('policy', POLICIES)
 @pytest.mark.parametrize('speed_mps', WRONG_SPEEDS)
-def test_wrong_or_unknown_speed_gives_the_smallest_budget_and_says_why(policy, speed_mps):
+def test_wrong_speed_gives_the_smallest_budget_and_says_why(policy, speed_mps):
     budget = policy.budget_ms(speed_mps)
     assert budget.budget_ms == policy.min_budget_ms
     assert budget.degraded and math.isnan(budget.unclamped_ms)
-    assert ('unknown' if speed_mps is None else f'speed is {speed_mps} m/s') in budget.reason
+    assert f'speed is {speed_mps} m/s' in budget.reason
 
 
 @settings(max_examples=200, deadline=None)
@@ -69,40 +64,31 @@ def test_faster_never_gives_a_longer_budget_and_limits_hold(which, speeds):
     assert policy.min_budget_ms <= fast <= slow <= policy.max_budget_ms
 
 
-def test_subflow_table_gives_its_entries_and_the_smaller_neighbour_between():
-    policy = TableBudget()
-    for speed_mps, budget_ms in zip(SUBFLOW_ROBOT_SPEEDS_MPS, SUBFLOW_ROBOT_BUDGETS_MS):
-        assert policy.budget_ms(speed_mps).budget_ms == budget_ms
-    assert policy.budget_ms(0.10).budget_ms == 110.0
-    assert policy.budget_ms(0.01).budget_ms == 220.0
+def test_a_table_gives_its_entries_and_the_smaller_neighbour_between():
+    budgets_ms = [ROBOT.budget_ms(speed).budget_ms for speed in (0.01, 0.02, 0.08, 0.10, 0.20)]
+    assert budgets_ms == [220.0, 220.0, 154.0, 110.0, 22.0]
 
 
 def test_speed_above_the_table_is_degraded_and_names_both():
-    budget = TableBudget().budget_ms(0.5)
+    budget = ROBOT.budget_ms(0.5)
     assert (budget.budget_ms, budget.degraded) == (22.0, True)
     assert '0.5 m/s' in budget.reason and '0.2 m/s' in budget.reason
 
 
 def test_table_is_clamped():
-    policy = TableBudget([1.0, 5.0], [200.0, 50.0], min_budget_ms=80.0, max_budget_ms=150.0)
+    policy = TableBudget([1.0, 5.0], [200.0, 50.0], 80.0, 150.0)
     assert [policy.budget_ms(speed).budget_ms for speed in (0.5, 3.0)] == [150.0, 80.0]
 
 
 @pytest.mark.parametrize(
-    'name, value, unit',
+    'name, value, than',
     [
-        ('sight_distance_m', 0.0, '0 m'),
-        ('sight_distance_m', math.inf, '0 m'),
-        ('deceleration_mps2', -1.0, 'm/s'),
-        ('actuation_latency_s', -0.1, '0 s'),
-        ('clearance_m', 40.0, 'sight distance'),
-        ('clearance_m', math.nan, 'm'),
-        ('min_budget_ms', 0.0, '0 ms'),
+        ('clearance_m', 40.0, 'the sight distance of 40.0 m'),
         ('max_budget_ms', 29.0, 'min_budget_ms = 30.0 ms'),
     ],
 )
-def test_stopping_distance_refuses_impossible_parameters(name, value, unit):
-    with pytest.raises(ValueError, match=f'{name} is {value}.*{unit}'):
+def test_parameters_that_contradict_each_other_are_refused(name, value, than):
+    with pytest.raises(ValueError, match=f'{name} is {value}, expected .* {than}'):
         StoppingDistanceBudget(**{**CAR, name: value})
 
 
@@ -113,19 +99,9 @@ def test_stopping_distance_refuses_impossible_parameters(name, value, unit):
         ([1.0], [1.0, 2.0], '1 speeds with 2 budgets'),
         ([2.0, 1.0], [9.0, 8.0], 'speeds_mps is'),
         ([1.0, 1.0], [9.0, 8.0], 'speeds_mps is'),
-        ([-1.0, 1.0], [9.0, 8.0], 'at least 0 m/s'),
         ([0.0, 1.0], [8.0, 9.0], 'never rise'),
-        ([0.0, 1.0], [8.0, 0.0], 'above 0 ms'),
-        ([0.0, math.nan], [9.0, 8.0], 'speeds_mps is'),
     ],
 )
 def test_table_refuses_impossible_entries(speeds, budgets, message):
     with pytest.raises(ValueError, match=message):
-        TableBudget(speeds, budgets)
-
-
-def test_budget_refuses_contradictions():
-    with pytest.raises(ValueError, match='budget is 0.0 ms'):
-        Budget(0.0, False, '', 1.0)
-    with pytest.raises(ValueError, match='degraded is True'):
-        Budget(1.0, True, '', 1.0)
+        TableBudget(speeds, budgets, 1.0, 10.0)

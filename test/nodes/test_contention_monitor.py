@@ -8,7 +8,7 @@ import pytest
 from deadline_perception.msg import ContentionState, FrameLatency
 from rclpy.serialization import serialize_message
 
-from deadline_perception.nodes.contention_monitor import gpu_index, observe_frame, take_waiting
+from deadline_perception.nodes.contention_monitor import observe_frame, take_waiting
 from deadline_perception.nodes.service_quality import FRAMES
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 
@@ -49,13 +49,6 @@ def test_a_frame_that_was_given_up_teaches_only_what_it_had_exceeded():
         == learnt(*slow).slowdown
     )
     assert learnt(latency(idle_forecast_ms=math.nan, network_ms=0.0, **given_up)).rejected == 0
-
-
-def test_device_names():
-    assert [gpu_index(name) for name in ('cpu', 'cuda', 'cuda:1')] == [0, 0, 1]
-    for wrong in ('gpu', 'cuda:x', 'cpu:1', ''):
-        with pytest.raises(ValueError, match='expected cpu, cuda or cuda:N'):
-            gpu_index(wrong)
 
 
 class Flooded:

@@ -10,12 +10,8 @@ from geometry_msgs.msg import TwistStamped
 from rosgraph_msgs.msg import Clock
 from stamped_messages import twist
 
-from deadline_perception.decision.speed_budget import (
-    SUBFLOW_ROBOT_BUDGETS_MS,
-    SUBFLOW_ROBOT_SPEEDS_MPS,
-)
 from deadline_perception.nodes.messages import ns_to_stamp
-from deadline_perception.nodes.parameters import validate
+from deadline_perception.nodes.parameters import ParameterError, validate
 from deadline_perception.nodes.time_budget import (
     PARAMETERS,
     ROAD_BUDGETS_MS,
@@ -23,9 +19,32 @@ from deadline_perception.nodes.time_budget import (
     make_policy,
 )
 
+# Lee and Nirjon 2020 (SubFlow), table IV, by speed in m/s.
+ROBOT_BUDGETS_MS = {0.02: 220.0, 0.04: 198.0, 0.08: 154.0, 0.12: 110.0, 0.16: 66.0, 0.20: 22.0}
+
 
 def policy(**given):
     return make_policy(validate(PARAMETERS, given))
+
+
+@pytest.mark.parametrize(
+    'name, value',
+    [
+        ('sight_distance_m', 0.0),
+        ('sight_distance_m', math.inf),
+        ('deceleration_mps2', -1.0),
+        ('actuation_latency_s', -0.1),
+        ('clearance_m', math.nan),
+        ('min_budget_ms', 0.0),
+        ('fixed_budget_ms', -1.0),
+        ('table_speeds_mps', [-1.0, 1.0]),
+        ('table_speeds_mps', [0.0, math.nan]),
+        ('table_budgets_ms', [8.0, 0.0]),
+    ],
+)
+def test_what_no_policy_is_made_of_is_refused_as_a_parameter(name, value):
+    with pytest.raises(ParameterError, match=f'{name} is '):
+        policy(**{name: value})
 
 
 def test_road_table_lets_the_vehicle_travel_at_most_a_metre():
@@ -42,9 +61,8 @@ def test_own_tables_and_stopping_distance_take_the_place_of_the_road_s(repositor
     assert own.budget_ms(1.5).budget_ms == 50.0
     shipped = yaml.safe_load((repository / 'config' / 'subflow_robot.yaml').read_text())
     robot = policy(**shipped['/**/time_budget']['ros__parameters'])
-    assert [robot.budget_ms(speed).budget_ms for speed in SUBFLOW_ROBOT_SPEEDS_MPS] == [
-        *SUBFLOW_ROBOT_BUDGETS_MS
-    ]
+    budgets_ms = {speed: robot.budget_ms(speed).budget_ms for speed in ROBOT_BUDGETS_MS}
+    assert budgets_ms == ROBOT_BUDGETS_MS
     # (40 - 2 - 20^2 / 12) / 20 - 0.1 s = 133.3 ms
     stopping = policy(policy='stopping_distance')
     assert stopping.name == 'stopping_distance'
@@ -76,7 +94,7 @@ def test_budgets_follow_speeds_and_policies_that_change(start_node, observer, wa
     wait_for(lambda: observer.status('time_budget')[0] == 1, 'a warning')
     drive(20.0, 50.0)
     reason = observer.set_parameters('time_budget', min_budget_ms=300.0, policy='stopping_distance')
-    assert 'max_budget_ms is 250.0, expected a finite number of at least min_budget_ms' in reason
+    assert 'max_budget_ms is 250.0, expected at least min_budget_ms' in reason
     assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
     wait_for(lambda: heard[-1].policy == 'stopping_distance', 'the other policy')
     assert heard[-1].budget_ms == pytest.approx(133.33, abs=0.01)

@@ -84,11 +84,6 @@ def test_a_minimum_above_the_budget_is_not_believed(tracker, clock, min_budget_m
     assert tracker.now().budget_ms == 120.0
 
 
-def test_refuses_times_that_are_not_positive():
-    with pytest.raises(ValueError, match='expected positive times'):
-        ConditionTracker(default_budget_ms=0.0, budget_timeout_ms=1.0)
-
-
 def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
     return SimpleNamespace(
         outcome=outcome,

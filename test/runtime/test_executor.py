@@ -6,7 +6,6 @@ import pytest
 from waiting import WAIT_S, wait_until
 
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.system.priority import ThreadPriority
 
 
@@ -44,11 +43,6 @@ def test_garbage_is_collected_between_frames_alone_while_asked_to(executor):
     executor.start(ThreadPriority('off'), lambda error: None)
     assert gc.isenabled()
     gc.freeze()  # as conftest.py has left it
-
-
-def test_a_stopped_executor_opens_no_pipeline(executor):
-    with pytest.raises(RuntimeError, match='the executor is stopped, expected it to be started'):
-        executor.open(None, None, FrameRules())
 
 
 def test_a_closed_executor_takes_no_calls_and_has_no_threads():

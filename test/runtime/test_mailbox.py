@@ -103,11 +103,11 @@ def test_is_idle_once_nothing_waits_and_what_was_taken_is_done_with():
     mailbox.put('other', 'b', 2.0)
     assert not mailbox.wait_until_idle(timeout_s=0.0)
     mailbox.take(0)
-    assert mailbox.has_taken('one') and not mailbox.has_taken('other')
+    assert mailbox.at_work == ('one',)
     mailbox.discard('other')
     assert mailbox.wait_until_idle('other', 0.0) and not mailbox.wait_until_idle('one', 0.0)
     threading.Timer(0.05, mailbox.done, ('one',)).start()
-    assert mailbox.wait_until_idle(timeout_s=20.0) and not mailbox.has_taken('one')
+    assert mailbox.wait_until_idle(timeout_s=20.0) and mailbox.at_work == ()
 
 
 def test_an_item_is_not_taken_before_its_release():

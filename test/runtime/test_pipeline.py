@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fresh_bounds import fresh_bound
 from hand_clock import Clock
-from simple_images import plain
+from plain_images import grey
 from waiting import WAIT_S, wait_until
 
 from deadline_perception.core.detections import Classification, Detections
@@ -37,14 +38,13 @@ from deadline_perception.runtime.pipeline import (
 )
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog
-from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.time_model import Reserve, TimeModel
 
 SPACE = multi_path_space(
     skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
 )
 PATH = SPACE.largest
-IMAGE = plain(40, 60)
+IMAGE = grey(40, 60)
 FOUND = Detections([[1, 1, 9, 9]], [0.8], [0])
 STAMPS_NS = itertools.count(10**18, 10**8)
 
@@ -52,7 +52,7 @@ STAMPS_NS = itertools.count(10**18, 10**8)
 class Network:
     """Finds one object; waits, where told to, for an event before it goes on."""
 
-    path_space = SPACE
+    path_space, result_type = SPACE, Detections
 
     def __init__(self):
         self.gate = None
@@ -124,7 +124,7 @@ class Bench(FrameClient):
         self.budget_ms, self.slowdown, self.network, self.image = 10_000.0, 1.0, Network(), IMAGE
         self.published, self.records, self.late, self.failures = [], [], [], []
         self.clock = now_ms
-        self.calibrator = BoundCalibrator(0.01, 0.05, math.log(8))
+        self.bound = fresh_bound()
         self.mailbox, self.watchdog = Mailbox(), Watchdog(self.failures.append)
         self.on_record, self.on_late_record, self.on_failure = (
             self.records.append,
@@ -138,17 +138,13 @@ class Bench(FrameClient):
     def outcomes(self):
         return [record.outcome for record in self.records]
 
-    def build(self, policy=None, network=None, result_type=Detections, reserve_ms=0.0, **rules):
+    def build(self, policy=None, network=None, reserve_ms=0.0, **rules):
         policy = policy or OnePath()
         network = network or self.network
-        self.times = times = TimeModel(
-            network.path_space,
-            policy,
-            self.calibrator,
-            publishing=Reserve(reserve_ms, math.inf, quantile=0.99),
-        )
+        self.times = times = TimeModel(network.path_space, policy, self.bound)
+        times.publishing = Reserve(reserve_ms, math.inf, quantile=0.99)
         pipeline = FramePipeline(
-            Task(network, policy, times, result_type),
+            Task(network, policy, times),
             self,
             FrameRules(**rules),
             self.mailbox,
@@ -362,7 +358,7 @@ def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
     assert record.elapsed_ms == pytest.approx(sum(parts))
     assert min(parts) >= 0.0
     assert record.forecast_ms == 0.01
-    assert bench.calibrator.frames == 1
+    assert bench.times.calibrator.frames == 1
 
 
 def test_an_image_is_wanted_while_none_is_at_work_or_waits(bench):
@@ -532,8 +528,8 @@ def test_while_one_task_hangs_the_images_of_another_are_answered_in_time(bench):
 
 
 def test_a_result_of_another_type_is_stood_in_for_by_the_last_one(bench):
-    bench.network.found = Classification([0.2, 0.8])
-    pipeline = bench.build(result_type=Classification)
+    bench.network.found, bench.network.result_type = Classification([0.2, 0.8]), Classification
+    pipeline = bench.build()
     bench.run_failing(pipeline)
     assert bench.published == [] and bench.outcomes == [Outcome.COASTED]  # none to repeat
     bench.run(pipeline)
@@ -578,7 +574,7 @@ def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_renews_the_trac
     for record in bench.late:
         assert (record.outcome, record.forecast_ms) == (Outcome.LATE, 1e6)
         assert record.network_ms > 0 and record.evidence_age_ms == 0
-    assert pipeline.late_results == bench.calibrator.frames == 3
+    assert pipeline.late_results == bench.times.calibrator.frames == 3
 
 
 class TwoPaths(OnePath):
@@ -614,7 +610,7 @@ class Asked(OnePath):
 def test_the_network_goes_on_with_the_best_path_until_the_next_image(bench, clock):
     policy = TwoPaths()
     policy.redecide = lambda path, *more: Choice(path, 1.0, 1.0, True, 0.5)
-    bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5))
+    bench.bound = fresh_bound(math.log(1.5))
     pipeline = bench.build(policy)
     bench.run(pipeline)
     clock.ms += 900.0
@@ -768,7 +764,7 @@ def test_a_changed_image_size_forgets_objects_of_the_old_one(bench):
     pipeline = bench.build(OnePath(forecast_ms=1e6), max_coasted=1)
     bench.run(pipeline)
     bench.run(pipeline)
-    bench.image = plain(20, 30)
+    bench.image = grey(20, 30)
     bench.run(pipeline)
     assert len(bench.published[2]) == 0
 
@@ -810,7 +806,11 @@ def test_an_aborted_frame_misses_its_bound_where_the_rest_exceeds_it(bench, segm
     (record,) = bench.records
     assert 'no time for' in record.reason
     assert 0 < record.segment < len(SPACE.segments)
-    assert bench.calibrator.certificate().misses == bench.calibrator.certificate().frames == misses
+    assert (
+        bench.times.calibrator.certificate().misses
+        == bench.times.calibrator.certificate().frames
+        == misses
+    )
 
 
 @pytest.mark.parametrize('slow', ['publish', 'decide'])
@@ -827,7 +827,7 @@ def test_what_the_node_takes_beyond_its_reserve_counts_for_the_bound(bench, cloc
     for pause_ms, misses in ((0.0, 0), (450.0, 1)):
         pauses_ms.append(pause_ms)
         bench.run(pipeline)
-        assert bench.calibrator.exceeded_in_time == misses
+        assert bench.times.calibrator.exceeded_in_time == misses
     assert all(record.deadline_met for record in bench.records)
 
 
@@ -850,6 +850,6 @@ def test_a_clock_that_jumps_is_told_and_teaches_the_bounds_nothing(bench, segmen
     for bench.network.segment_ms in (segment_ms, 0.1):
         bench.run(pipeline)
     assert len(bench.published) == 2
-    assert bench.calibrator.frames == 1 and 0.0 < bench.calibrator.factor < 1.1
+    assert bench.times.calibrator.frames == 1 and 0.0 < bench.times.calibrator.factor < 1.1
     assert 'expected positive, finite numbers' in str(bench.failures[0])
     assert len(bench.failures) == 1

@@ -75,12 +75,10 @@ def slow_at_first(factor):
     return CountingNetwork(lambda segment: factor if segment == 1 else 1.0)
 
 
-QUALITY = PathQuality.from_forecast(SPACE, FORECAST)
-POLICY = FrontierPolicy(SPACE, FORECAST, QUALITY)
-
-
 class CountingNetwork:
     """Lets a clock advance by the forecast times a factor, in place of computing."""
+
+    path_space = SPACE
 
     def __init__(self, factor_at=lambda segment: 1.0):
         self.now_ms = 1000.0
@@ -170,7 +168,7 @@ def run(
         bounds=CALIBRATED if worst is None else WCET,
         whole=whole,
     )
-    inference = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms)
+    inference = TimedInference(network, policy, clock_ms=network.clock_ms)
     ran = inference.begin(
         IMAGE,
         job,
@@ -421,8 +419,8 @@ def run_on(space):
     policy = FrontierPolicy(space, forecast, PathQuality.from_forecast(space, forecast))
     job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), NotedRun(space, space.largest)
     job.times = FrameTimes(forecast)
-    network = SimpleNamespace(start=lambda image, path: ran)
-    inference = TimedInference(network, space, policy)
+    network = SimpleNamespace(path_space=space, start=lambda image, path: ran)
+    inference = TimedInference(network, policy)
     inference.begin(IMAGE, job, due_ms=math.inf, may_abort=False).until_answer()
     return job, ran
 

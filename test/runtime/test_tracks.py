@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -195,17 +193,6 @@ def test_predictions_are_always_valid_and_never_more_certain(seed, stamps_s):
         assert (boxes >= 0).all() and (boxes <= [640, 380, 640, 380]).all()
         assert (np.diff(predicted.scores) <= 0).all()
         assert predicted.scores.max(initial=0.0) <= highest
-
-
-def test_refuses_impossible_values():
-    tracker = Tracks(SIZE)
-    for stamp_s in (math.nan, math.inf):
-        with pytest.raises(ValueError, match='expected a finite time'):
-            tracker.predict(stamp_s)
-        with pytest.raises(ValueError, match='expected a finite time'):
-            tracker.update(Detections.none(), stamp_s)
-    with pytest.raises(ValueError, match=r'image_size is \(0, 10\)'):
-        Tracks((0, 10))
 
 
 def test_late_policies_read_as_parameters():

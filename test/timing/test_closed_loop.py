@@ -154,8 +154,8 @@ def drive(
         in_time = took_ms <= budget_ms
         rest_forecast_ms = forecast.forecast_ms(path, 1)
         ran_ms = float(forecasts_ms[chosen]) - rest_forecast_ms
-        progress, _, _ = times.bound_from(1, ran_ms, parts_ms[0])
-        course.rest_exceeded.append(parts_ms[1] > times.bound_ms(path, 1, parts_ms[0]))
+        progress, factor, extra_ms = times.bound_from(1, ran_ms, parts_ms[0])
+        course.rest_exceeded.append(parts_ms[1] > rest_forecast_ms * factor + extra_ms)
         model.observe(
             SimpleNamespace(
                 times=times,

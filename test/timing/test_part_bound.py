@@ -21,7 +21,9 @@ START = StartRatio(0.05, 0.05)
 
 
 def part_bound(**parts: bool) -> PartBound:
-    return PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01, START), **parts)
+    bound = PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01, START))
+    bound.use(**parts)
+    return bound
 
 
 def interrupted(bound: PartBound, frames: int = 300) -> PartBound:
@@ -183,9 +185,8 @@ def test_the_bound_of_what_is_left_learns_from_forecasts_times_progress():
 
 @pytest.mark.parametrize('late, in_time, begin', [(20, 0, 0.5), (0, 2000, -0.5), (3, 0, None)])
 def test_the_bound_of_a_part_begins_where_the_whole_is_within_its_width(late, in_time, begin):
-    whole = PartBound(
-        BoundCalibrator(0.02, 0.07, 0.5), RecentTimes(0.02, START), interruption=False
-    )
+    whole = PartBound(BoundCalibrator(0.02, 0.07, 0.5), RecentTimes(0.02, START))
+    whole.use(interruption=False)
     for number in range(late + in_time):
         whole.integral.observe(4.0, None if number < late else 1.0)
     part = whole.of_rest()

@@ -246,12 +246,8 @@ def test_a_segment_may_take_no_time_and_not_all_of_them():
     assert forecast.forecast_ms(SPACE.largest) > 0.0
 
 
-def test_foreign_paths_and_segments_are_refused(foreign_path):
+def test_foreign_paths_are_refused(foreign_path):
     forecast = PathForecast(made_profile(), SPACE)
-    with pytest.raises(ValueError, match='segment is -1'):
-        forecast.forecast_ms(SPACE.largest, -1)
-    with pytest.raises(ValueError, match='segment is -2'):
-        forecast.table([SPACE.largest], -2)
     with pytest.raises(ValueError, match='expected one of the'):
         forecast.forecast_ms(foreign_path)
 

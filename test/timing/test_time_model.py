@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from fresh_bounds import fresh_bound
 from hypothesis import given
 from hypothesis import strategies as st
 from invented_networks import CLASSIFIER
@@ -14,9 +15,8 @@ from invented_networks import CLASSIFIER
 from deadline_perception.decision.policy import Choice, check_time_left
 from deadline_perception.runtime.job import Decision, Job, StampReading
 from deadline_perception.timing.calibration import BoundCalibrator
-from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import SegmentForecast
-from deadline_perception.timing.recent_times import LEAST_RATIOS, RecentTimes
+from deadline_perception.timing.recent_times import LEAST_RATIOS
 from deadline_perception.timing.time_model import (
     MAX_FACTOR,
     WCET,
@@ -84,10 +84,10 @@ class Learnt:
     def __init__(
         self, log_factor: float = 0.0, *, forecast=FORECAST, width: float = WIDTH, **given
     ) -> None:
-        self.calibrator = BoundCalibrator(0.01, 0.05, width, log_factor)
-        self.model = TimeModel(
-            CLASSIFIER, forecast, self.calibrator, publishing=Reserve(3.0), **given
-        )
+        bound = fresh_bound(log_factor, width)
+        self.calibrator = bound.integral
+        self.model = TimeModel(CLASSIFIER, forecast, bound, **given)
+        self.model.publishing = Reserve(3.0)
 
     def take(
         self,
@@ -158,8 +158,17 @@ def test_what_was_skipped_of_an_aborted_rest_counts_as_if_it_had_been_run(networ
     assert (learnt.rest() > 1.04) is exceeds
 
 
+def test_the_bound_that_is_given_is_that_of_whole_frames_and_what_it_learns_counts():
+    bound = fresh_bound()
+    model = TimeModel(CLASSIFIER, FORECAST, bound)
+    before_ms = model.begin(1.0).bound_ms(PATH)
+    for _ in range(LEAST_RATIOS):
+        bound.observe(10.0, 30.0)
+    assert model.whole is bound and model.begin(1.0).bound_ms(PATH) > 2.0 * before_ms
+
+
 def test_reserves_are_generous_until_eight_frames_were_seen_and_a_millisecond_at_least_afterwards():
-    model = TimeModel(CLASSIFIER, FORECAST, BoundCalibrator(0.01, 0.05, WIDTH))
+    model = TimeModel(CLASSIFIER, FORECAST, fresh_bound())
     assert model.reserve == FrameReserve(1.0, 2.5)
     for _ in range(7):
         model.publishing.observe(0.2)
@@ -244,10 +253,9 @@ def test_the_bound_of_the_rest_looks_at_what_the_begin_took(learnt):
     for progress_factor in (1.0, 1.5) * 60:
         learnt.take(ran(10.0 * progress_factor, decided_after_ms=4.0 * progress_factor))
     times = learnt.model.begin(1.0)
-    for spent_ms in (4.0, 6.0):
-        expected_ms = 6.0 * learnt.rest(spent_ms) + times.bound_from(1, BEFORE_MS, spent_ms)[2]
-        assert times.bound_ms(PATH, 1, spent_ms) == pytest.approx(expected_ms)
-    assert times.bound_ms(PATH, 1, 6.0) > 1.2 * times.bound_ms(PATH, 1, 4.0)
+    calm, slow = (times.bound_from(1, BEFORE_MS, spent_ms) for spent_ms in (4.0, 6.0))
+    assert (calm[0], slow[0]) == (1.0, 1.5) and calm[2] == slow[2]
+    assert 6.0 * slow[1] + slow[2] > 1.2 * (6.0 * calm[1] + calm[2])
 
 
 def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
@@ -436,7 +444,6 @@ class TestWorstCase:
             learnt.take(ran(30.0))
         times = learnt.model.begin(2.0)
         assert times.bound_ms(PATH) == pytest.approx(24.0)
-        assert times.bound_ms(PATH, 1, 50.0) == pytest.approx(18.0)
         # A policy that goes by worst cases needs the slowdown alone.
         assert (times.factor, times.bound_from(1, 1.0, 6.0)) == (2.0, (3.0, 2.0, 0.0))
         assert times.expected_ms(PATH) == 20.0
@@ -450,7 +457,7 @@ class TestWorstCase:
 
     def test_is_told_slowed_down_and_nan_where_there_is_none(self):
         times = self.model('calibrated').model.begin(2.0)
-        assert (times.worst_ms(PATH), times.worst_ms(PATH, 1)) == (24.0, 18.0)
+        assert times.worst_ms(PATH) == 24.0
         assert math.isnan(Learnt().model.begin(2.0).worst_ms(PATH))
 
     def test_other_bounds_are_refused(self):
@@ -551,7 +558,7 @@ def test_whatever_the_times_are_every_missed_deadline_is_counted_as_a_missed_bou
 
 
 def test_bounds_rest_on_frames_once_enough_were_seen_or_on_worst_cases():
-    whole = PartBound(BoundCalibrator(0.01, 0.05, WIDTH), RecentTimes(0.01))
+    whole = fresh_bound()
     assert not FrameTimes(FORECAST).rests_on_frames
     for number in range(LEAST_RATIOS + 1):
         assert FrameTimes(FORECAST, whole=whole).rests_on_frames == (number == LEAST_RATIOS)

@@ -29,8 +29,12 @@ _COLOURS: tuple[tuple[Colour, str], ...] = (
 )
 CLASS_COLOURS = {name: colour for colour, names in _COLOURS for name in names.split()}
 _OTHER_COLOURS = 720  # 180 hues, each bright or dark and full or pale
-_INK, _PAPER, _MUTED = (245, 245, 245), (28, 24, 22), (165, 160, 155)
-_GOOD, _LATE, _BOUND = (120, 200, 80), (70, 80, 240), (60, 200, 250)
+_INK = (245, 245, 245)
+_PAPER = (28, 24, 22)
+_MUTED = (165, 160, 155)
+_GOOD = (120, 200, 80)
+_LATE = (70, 80, 240)
+_BOUND = (60, 200, 250)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _REFERENCE_HEIGHT_PX = 480
 _BAR_REACH = 1.25  # the bar ends at this multiple of the budget, so that a miss is seen
@@ -152,9 +156,11 @@ def _tag(
     taken: list[tuple[int, ...]],
 ) -> None:
     """Writes the text at the first free place above, below or inside the box; nowhere when all are taken."""
-    size, pad = 0.38 * scale, max(2, round(2.5 * scale))
+    size = 0.38 * scale
+    pad = max(2, round(2.5 * scale))
     text_width, text_height = _text_size(text, size)
-    width, height = text_width + 2 * pad, text_height + 2 * pad
+    width = text_width + 2 * pad
+    height = text_height + 2 * pad
     x0, y0, x1, y1 = box
     for x, y in (
         (x0, y0 - height),
@@ -189,7 +195,8 @@ def _timing(
     met: bool,
 ) -> None:
     """The budget bar with its numbers, and the outcome at the right."""
-    inset, size = round(10 * scale), 0.42 * scale
+    inset = round(10 * scale)
+    size = 0.42 * scale
     colour = _GOOD if met else _LATE
     word = f'{outcome.replace("_", " ")}{"" if met else ", missed"}'.strip(' ,')
     word_width = _text_size(word, size)[0]
@@ -202,8 +209,10 @@ def _timing(
     x = inset + _put(strip, f'{taken} of {budget_ms:.0f} ms', inset, baseline, size, _INK) + inset
     if math.isfinite(bound_ms):
         _put(strip, f'bound {bound_ms:.0f}', x, baseline, size, _BOUND)
-    left, right = inset, strip.shape[1] - inset
-    top, bottom = round(23 * scale), round(31 * scale)
+    left = inset
+    right = strip.shape[1] - inset
+    top = round(23 * scale)
+    bottom = round(31 * scale)
 
     def at(time_ms: float) -> int:
         return left + round((right - left) * min(max(time_ms / budget_ms / _BAR_REACH, 0.0), 1.0))
@@ -212,7 +221,8 @@ def _timing(
     cv2.rectangle(strip, (at(budget_ms), top), (right, bottom), (52, 44, 84), cv2.FILLED)
     if math.isfinite(latency_ms) and latency_ms > 0:
         cv2.rectangle(strip, (left, top), (at(latency_ms), bottom), colour, cv2.FILLED)
-    overhang, thickness = max(2, round(2.5 * scale)), max(2, round(2 * scale))
+    overhang = max(2, round(2.5 * scale))
+    thickness = max(2, round(2 * scale))
     for time_ms, mark in ((budget_ms, _INK), (bound_ms, _BOUND)):
         if math.isfinite(time_ms):
             cv2.line(
@@ -239,19 +249,23 @@ def path_chips(path: str, operators: Sequence[OperatorRecord]) -> list[tuple[str
 
 def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> None:
     """One chip per operator, filled from the left by how large its setting is; the smallest is hollow."""
-    inset, gap, size = round(10 * scale), max(2, round(4 * scale)), 0.34 * scale
-    room = strip.shape[1] - 2 * inset
-    if sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room:
+    inset = round(10 * scale)
+    gap = max(2, round(4 * scale))
+    size = 0.34 * scale
+
+    def overflow() -> bool:
+        widths = [_text_size(text, size)[0] + 4 * gap for text, _ in chips]
+        return sum(widths) > strip.shape[1] - 2 * inset
+
+    if overflow():
         chips = [
             (re.sub(r'\B[a-z]+|(?<=[a-z]) (?=[a-z])', '', text), share) for text, share in chips
         ]
-    while (
-        chips
-        and sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room
-        and size > 0.15
-    ):
+    while overflow() and size > 0.15:
         size *= 0.93
-    x, top, bottom = inset, round(39 * scale), round(55 * scale)
+    x = inset
+    top = round(39 * scale)
+    bottom = round(55 * scale)
     for text, share in chips:
         width, height = _text_size(text, size)
         right = x + width + 3 * gap

@@ -18,15 +18,23 @@ from deadline_perception.core.opencv import MOST_PX, cv2
 
 FORMATS = 'JPEG, PNG, BMP or WebP'
 IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp', '.webp')
-_JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
-_PNG_START, _PNG_PIXELS, _PNG_END, _MOST_CHUNKS = b'\x89PNG\r\n\x1a\n', b'IDAT', b'IEND', 2**16
+_JPEG_START = b'\xff\xd8'
+_JPEG_END = b'\xff\xd9'
+_JPEG_SCAN = b'\xff\xda'
+_PNG_START = b'\x89PNG\r\n\x1a\n'
+_PNG_PIXELS = b'IDAT'
+_PNG_END = b'IEND'
+_MOST_CHUNKS = 2**16
 # What the pixels are made of; texts and profiles unfold, and no other orientation than that of JPEG counts.
 _PNG_USED = (b'IHDR', b'PLTE', b'tRNS', _PNG_PIXELS, _PNG_END)
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_EXIF_SEGMENT, _ORIENTATION_TAG, _QUARTER_TURNS = 0xE1, 0x0112, range(5, 9)
+_EXIF_SEGMENT = 0xE1
+_ORIENTATION_TAG = 0x0112
+_QUARTER_TURNS = range(5, 9)
 # Bytes of the pixels of a PNG: that may unfold as they like, and that are looked at in one go.
-_SMALL, _PIECE = 2**20, 2**26
+_SMALL = 2**20
+_PIECE = 2**26
 _USUAL_SCANS = 12  # of a progressive JPEG, as encoders make; each takes the time of the whole image
 _MOST_SCANS = 100  # of a small one, in which they take no longer than the usual ones of the largest
 _MOST_STRAY_BYTES = 2**16  # between the segments of a JPEG
@@ -124,7 +132,8 @@ def _jpeg_size(stream: BinaryIO) -> tuple[int, int] | None:
 def _jpeg_segments(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Code and content of each segment before the first scan."""
     stream.seek(2)
-    stray, before = 0, b''
+    stray = 0
+    before = b''
     while stray < _MOST_STRAY_BYTES:
         byte = stream.read(1)
         is_marker = before == b'\xff' and byte not in (b'', b'\0', b'\xff')
@@ -177,7 +186,8 @@ def _check_scans(jpeg: bytes, pixels: int) -> None:
 
 def _used_chunks(png: bytes, pixels: int) -> bytes:
     """The image without what OpenCV takes memory for, as much as a chunk asks for (PNG, third edition, section 5.3)."""
-    at, used = len(_PNG_START), [_PNG_START]
+    at = len(_PNG_START)
+    used = [_PNG_START]
     for _ in range(_MOST_CHUNKS):
         if at + 8 > len(png):
             break
@@ -194,7 +204,8 @@ def _used_chunks(png: bytes, pixels: int) -> bytes:
     else:
         raise CodedImageError(f'has more than {_MOST_CHUNKS} PNG chunks')
     coded = b''.join(chunk[8:-4] for chunk in used if chunk[4:8] == _PNG_PIXELS)
-    unfold, left = zlib.decompressobj(), 16 * pixels + _SMALL
+    unfold = zlib.decompressobj()
+    left = 16 * pixels + _SMALL
     if len(coded) > _SMALL:  # libpng unfolds what stands behind the last pixel too
         try:
             while coded and left >= 0:

@@ -95,7 +95,8 @@ def _converted(message: Any, convert: Callable[[Any], np.ndarray] | None) -> np.
         )
     bytes_a_pixel, conversion = _ENCODINGS[encoding]
     rows = _rows(message, bytes_a_pixel)
-    height, width = message.height, message.width
+    height = message.height
+    width = message.width
     pixels = rows[:, : width * bytes_a_pixel]
     if encoding == 'nv24':
         pixels = _doubled(rows, height, width)
@@ -121,8 +122,10 @@ def _converted(message: Any, convert: Callable[[Any], np.ndarray] | None) -> np.
 
 def _rows(message: Any, bytes_a_pixel: int) -> np.ndarray:
     """A view of the data, uint8 `[rows, step]`, rows of chroma included."""
-    encoding, step = message.encoding, message.step
-    height, width = message.height, message.width
+    encoding = message.encoding
+    step = message.step
+    height = message.height
+    width = message.width
     if height < 1 or width < 1:
         raise ImageError(f'image is {width} x {height} px, expected at least 1 x 1')
     if step < width * bytes_a_pixel:

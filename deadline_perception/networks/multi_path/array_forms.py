@@ -163,7 +163,8 @@ def region_features(
     """As `heads.features_of_rows` of one image, each box on the level that suits its size."""
     sizes, starts, scales, steps = level_table(shapes, strides)
     box_levels = pyramid_levels(boxes, len(strides), strides[0])
-    scale, size = scales[box_levels], sizes[box_levels]
+    scale = scales[box_levels]
+    size = sizes[box_levels]
     # Of x and y at once, [R, 2, 14]: neighbouring positions of each sample, and their weights.
     low = boxes[:, :2] * scale
     high = boxes[:, 2:] * scale

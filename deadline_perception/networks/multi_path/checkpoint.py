@@ -46,16 +46,40 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
         DeviceNotFound: the device is not there.
         ValueError: no kind of device has that name.
     """
+
+    def make(config: str, class_names: tuple[str, ...]) -> MultiPathDetector:
+        return detector_of(_configuration(config, Path(weights)), class_names)
+
+    return stored_network(weights, device, '', make)
+
+
+def stored_network(
+    weights: Path,
+    device: str,
+    kind: str,
+    make: Callable[[str, tuple[str, ...]], Any],
+) -> Any:
+    """The detector of one kind that a weights file describes, see `load_detector`.
+
+    Args:
+        weights, device: as there.
+        kind: that the file says it holds; empty where multi-path detectors say nothing.
+        make: gives a detector of a configuration, as JSON, and class names.
+    """
     check_device(device)
     weights = Path(weights)
     metadata, class_names = read_metadata(weights)
-    if metadata.get('kind'):
+    found = metadata.get('kind', '')
+    if found != kind:
         raise CheckpointError(
-            f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector'
+            f'weights file {weights} holds a {reprlib.repr(found or "detector")}, '
+            f'expected a {kind or "detector"}'
         )
-    config = _configuration(metadata['config'], weights)
-    with WithoutMemory():
-        network = detector_of(config, class_names)
+    try:
+        with WithoutMemory():
+            network = make(metadata['config'], class_names)
+    except ValueError as error:
+        raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
     tensors = read_weights(weights, network)
     network.load_state_dict(tensors, assign=True)
     network.score_calibration = read_calibration(weights, metadata, len(class_names))
@@ -89,7 +113,8 @@ def read_weights(weights: Path, network: TorchModule) -> dict[str, Tensor]:
         CheckpointError: they belong to another network, are not finite, or cannot be read.
     """
     header = read_header(weights)
-    metadata, stored = header.metadata, header.tensors
+    metadata = header.metadata
+    stored = header.tensors
     if metadata.get('network_hash') != network.network_hash:
         raise CheckpointError(
             f'weights file {weights} was made for network '
@@ -162,7 +187,8 @@ def check_shapes(
     """
     shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
     for name in sorted({*shapes, *header.tensors}):
-        found, expected = header.tensors.get(name), shapes.get(name)
+        found = header.tensors.get(name)
+        expected = shapes.get(name)
         if found is None or found['shape'] != expected:
             raise CheckpointError(
                 f'weights file {weights} does not fit {owner}: {name[:100]} has the shape '

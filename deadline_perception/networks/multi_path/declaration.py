@@ -87,7 +87,8 @@ def _skips(groups: int, kept: Sequence[int]) -> list[Operator]:
     free = [number for number in range(groups) if number not in kept]
     found = []
     for number, begin, end in zip(free, [0, *free[1:]], [*free[1:], groups]):
-        before, after = '0' * (number - begin), '0' * (end - number - 1)
+        before = '0' * (number - begin)
+        after = '0' * (end - number - 1)
         labels = tuple(f'{before}{digit}{after}' for digit in '10')
         found.append(Operator(f'skip{number}', SKIP, ('skip', 'run'), 's', labels))
     return found

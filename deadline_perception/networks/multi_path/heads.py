@@ -72,15 +72,19 @@ def features_of_rows(
         shapes: images, height and width of each level.
         boxes, box_levels, images, strides: as there.
     """
-    channels, regions = rows.shape[1], len(boxes)
+    channels = rows.shape[1]
+    regions = len(boxes)
     if regions == 0:
         return rows.new_zeros((0, BINS * BINS * channels))
     sizes, starts, scales, steps = _level_table(shapes, strides, boxes.device)
-    scale, size, base = scales[box_levels], sizes[box_levels], starts[box_levels]
+    scale = scales[box_levels]
+    size = sizes[box_levels]
+    base = starts[box_levels]
     if images is not None:
         base = base + images * size.prod(1)
     # Of x and y at once, [R, 2, 14]: neighbouring positions of each sample, and their weights.
-    low, high = boxes[:, :2] * scale, boxes[:, 2:] * scale
+    low = boxes[:, :2] * scale
+    high = boxes[:, 2:] * scale
     at = (low - 0.5)[..., None] + (high - low)[..., None] * steps
     inside = (at >= -1.0) & (at <= size[..., None])
     last = (size - 1)[..., None]

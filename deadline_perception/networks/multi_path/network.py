@@ -110,7 +110,8 @@ class MultiPathDetector(TorchModule, MultiPathOutline):
             return (self.backbone.skips[int(segment[4:])](values[self.makes[segment]][0], path),)
         if segment == 'regions':
             height, width = self.input_size_on(path)
-            levels, boxes = values['pyramid'], values['proposals'][0]
+            levels = values['pyramid']
+            boxes = values['proposals'][0]
             box_levels = pyramid_levels(boxes, len(self.strides), self.strides[0])
             if len(levels) > 1:
                 return (region_features(levels, boxes, box_levels, strides=self.strides),)

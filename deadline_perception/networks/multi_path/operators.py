@@ -64,7 +64,8 @@ class SlicedConv2d(sliced.Convolution):
         stride: int = 1,
         bias: bool = False,
     ) -> None:
-        made, read = (Span(0, outputs),), (Span(1, inputs),)
+        made = (Span(0, outputs),)
+        read = (Span(1, inputs),)
         super().__init__(
             {'weight': {0: made, 1: read}, 'bias': {0: made}},
             stride=(stride, stride),
@@ -108,7 +109,8 @@ class SlicedLinear(sliced.Linear):
         self.weight = nn.Parameter(torch.empty(outputs, positions, channels))
         self.bias = nn.Parameter(torch.zeros(outputs))
         nn.init.normal_(self.weight, std=(2.0 / (positions * channels)) ** 0.5)
-        self._outputs, self._positions = outputs, positions
+        self._outputs = outputs
+        self._positions = positions
 
     # The cut follows from the features.
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]

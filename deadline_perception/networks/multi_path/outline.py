@@ -39,7 +39,8 @@ class MultiPathOutline(OwnDetector):
         class_names: tuple[str, ...],
     ) -> None:
         """Takes over a shape, and what the labels mean."""
-        self.config_name, self.class_names = config.name, class_names
+        self.config_name = config.name
+        self.class_names = class_names
         self.config = config
         self.input_size = config.input_size
         self.path_space = config.path_space
@@ -139,7 +140,8 @@ class FrameRun(DetectorRun):
 
     def compute_segment(self, name: str, key: str) -> None:
         """See `DetectorRun`."""
-        network, engine = self.network, self._engine
+        network = self.network
+        engine = self._engine
         made = network.makes[name]
         if name == 'pre':
             self._values[made] = engine.hold(made, (network.preprocess(self._image, self.path),))

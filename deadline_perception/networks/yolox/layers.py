@@ -79,7 +79,7 @@ class CspLayer(nn.Module):
         outputs: int,
         blocks: int,
         *,
-        has_shortcuts: bool = True,
+        has_shortcuts: bool,
     ) -> None:
         super().__init__()
         hidden = outputs // 2

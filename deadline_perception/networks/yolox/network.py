@@ -29,7 +29,9 @@ class YoloxDetector(TorchModule, YoloxOutline):
     def __init__(self, config: YoloxConfig, class_names: Sequence[str]) -> None:
         super().__init__(config.name, class_names)
         self.declare(config, tuple(class_names))
-        self.backbone, self.neck, self.head = Backbone(), Neck(), Head(sum(self.sources))
+        self.backbone = Backbone()
+        self.neck = Neck()
+        self.head = Head(sum(self.sources))
         for module in self.modules():
             if isinstance(module, Unit):
                 module[1] = ACTIVATIONS[config.activation]()

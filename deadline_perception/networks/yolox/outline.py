@@ -50,7 +50,8 @@ class YoloxOutline(OwnDetector):
                 f'there are {len(class_names)} class names, expected one for each of '
                 f'{len(config.sources)} sources'
             )
-        self.config_name, self.class_names = config.name, class_names
+        self.config_name = config.name
+        self.class_names = class_names
         self.config = config
         self.path_space = config.path_space
         self.input_size = config.input_size
@@ -126,7 +127,8 @@ def _fitted_size(image: tuple[int, int], available: tuple[int, int]) -> tuple[in
 @cache
 def cells(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Column and row `[K, 2]` of every cell of the levels, row by row, fine to coarse, and its stride in px `[K]`."""
-    corners, strides = [], []
+    corners = []
+    strides = []
     for stride in STRIDES:
         rows, columns = (np.arange(side // stride, dtype=np.float32) for side in size)
         corners.append(np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 2))
@@ -141,7 +143,8 @@ class YoloxRun(DetectorRun):
 
     def compute_segment(self, name: str, key: str) -> None:
         """See `DetectorRun`."""
-        network, engine = self.network, self._engine
+        network = self.network
+        engine = self._engine
         if name == 'pre':
             pixels = network.preprocess(self._image, self.path)
             self._values = {name: engine.hold(name, (pixels,))}
@@ -164,7 +167,9 @@ class YoloxRun(DetectorRun):
         scales = 2 * (width / fitted[1], height / fitted[0])  # x and y in turn
         boxes = np.clip(boxes * scales, 0.0, 2 * (width, height))
         inside = ~(boxes[:, 2:] <= boxes[:, :2]).any(1)
-        boxes, scores, labels = boxes[inside], scores[inside], labels[inside]
+        boxes = boxes[inside]
+        scores = scores[inside]
+        labels = labels[inside]
         return self._calibrated(boxes, scores, labels)
 
 

@@ -73,26 +73,9 @@ class Readings:
     faults: tuple[str, ...] = ()
     cpu_times: CpuTimes | None = None
 
-    def __post_init__(self) -> None:
-        for name in (
-            'cpu_utilisation',
-            'cpu_pressure',
-            'memory_pressure',
-            'gpu_utilisation',
-            'gpu_memory_used',
-        ):
-            value = getattr(self, name)
-            if not (0.0 <= value <= 1.0 or math.isnan(value)):
-                raise ValueError(f'{name} is {value}, expected a share in [0, 1] or NaN')
-
-    @property
-    def degraded(self) -> bool:
-        """A sensor that is present failed or lied."""
-        return bool(self.faults)
-
     @property
     def reason(self) -> str:
-        """Why degraded, empty otherwise."""
+        """Why they are degraded, as a sensor that is present failed or lied; empty otherwise."""
         return '; '.join(self.faults)
 
 
@@ -133,7 +116,8 @@ def cpu_utilisation(before: CpuTimes, after: CpuTimes) -> float:
     Raises:
         SensorFault: the counters went back.
     """
-    busy, total = after.busy - before.busy, after.total - before.total
+    busy = after.busy - before.busy
+    total = after.total - before.total
     if total < 0 or busy < 0:
         raise SensorFault(f'core times in proc/stat went back by {-min(busy, total)} ticks')
     return min(1.0, busy / total) if total else math.nan
@@ -167,32 +151,31 @@ def _number(text: str, largest: float, what: str) -> float:
     return value
 
 
-def find_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) -> tuple[str, ...]:
-    """The file that shows the load of this board's GPU, below `root`, for `read_jetson_gpu`; none where there is none.
+def find_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) -> Path | None:
+    """The file that shows the load of this board's GPU; None where there is none.
 
     Looking for it takes longer than reading all other sensors.
-    """
-    for pattern in files:
-        for file in sorted(root.glob(pattern)):
-            return (str(file.relative_to(root)),)
-    return ()
-
-
-def read_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) -> float:
-    """Busy share of a Jetson's GPU, in [0, 1].
 
     Args:
         root: folder that holds `sys`.
-        files: where its load may lie, below the root, with * and ?; the first that exists is read.
+        files: where the load may lie, below the root, with * and ?; the first that exists is meant.
+    """
+    return next((file for pattern in files for file in sorted(root.glob(pattern))), None)
+
+
+def read_jetson_gpu(file: Path | None) -> float:
+    """Busy share of a Jetson's GPU, in [0, 1].
+
+    Args:
+        file: as found.
 
     Raises:
-        SensorAbsent: no known file exists.
-        SensorFault: the file holds something else.
+        SensorAbsent: there is no file.
+        SensorFault: it holds something else.
     """
-    for name in find_jetson_gpu(root, files):
-        file = root / name
-        return _number(_read_text(file).strip(), _JETSON_LOAD_FULL, str(file)) / _JETSON_LOAD_FULL
-    raise SensorAbsent('no Jetson GPU load in sysfs')
+    if file is None:
+        raise SensorAbsent('no Jetson GPU load in sysfs')
+    return _number(_read_text(file).strip(), _JETSON_LOAD_FULL, str(file)) / _JETSON_LOAD_FULL
 
 
 class Nvml:
@@ -224,7 +207,8 @@ class Nvml:
         Raises:
             SensorFault: a reading failed or is impossible.
         """
-        memory, why_not = None, ''
+        memory = None
+        why_not = ''
         try:
             busy_percent = self._library.nvmlDeviceGetUtilizationRates(self._device).gpu
         except self._library.NVMLError as error:
@@ -266,7 +250,7 @@ def read_contention(
     before: CpuTimes | None = None,
     nvml: Nvml | None = None,
     *,
-    gpu_files: Sequence[str] = JETSON_GPU_LOADS,
+    gpu_file: Path | None = None,
     expected: Collection[str] = (),
 ) -> Readings:
     """Looks at every sensor once. Never raises.
@@ -275,7 +259,7 @@ def read_contention(
         root: folder that holds `proc` and `sys`.
         before: core times of the look before; without them `cpu_utilisation` is NaN.
         nvml: from `open_nvml`; asked only where there is no Jetson GPU.
-        gpu_files: where a Jetson's GPU may show its load; see `read_jetson_gpu`.
+        gpu_file: where a Jetson's GPU shows its load, see `find_jetson_gpu`.
         expected: sources of looks before: one of them that is absent now has died, which is a fault.
     """
     look = _Look(expected)
@@ -285,7 +269,7 @@ def read_contention(
         busy = look.take('proc_stat', lambda: cpu_utilisation(before, times), math.nan)
     cpu_pressure = look.take('pressure', lambda: read_pressure('cpu', root), math.nan)
     memory_pressure = look.take('pressure', lambda: read_pressure('memory', root), math.nan)
-    gpu = (look.take('jetson_gpu', lambda: read_jetson_gpu(root, gpu_files), math.nan), math.nan)
+    gpu = (look.take('jetson_gpu', lambda: read_jetson_gpu(gpu_file), math.nan), math.nan)
     if nvml is not None and math.isnan(gpu[0]):
         gpu = look.take('nvml', nvml.read, gpu)
     return Readings(

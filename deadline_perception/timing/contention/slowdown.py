@@ -97,7 +97,8 @@ class SlowdownEstimator:
     """
 
     def __init__(self) -> None:
-        self._probe, self._frames = RatioFilter(), RatioFilter()
+        self._probe = RatioFilter()
+        self._frames = RatioFilter()
         self._frame_evidence = 0.0
         self._has_probe = False
         self._surprise = 1.0  # ratio of the last frame, when it took longer than its bound
@@ -117,7 +118,8 @@ class SlowdownEstimator:
             self.rejected += 1
             return
         self._probe.observe(probe_ms / idle_ms)
-        self._has_probe, self._surprise = True, 1.0
+        self._has_probe = True
+        self._surprise = 1.0
         self._frame_evidence *= _FRAME_MEMORY
         self._weigh()
 

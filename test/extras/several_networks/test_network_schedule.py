@@ -4,6 +4,7 @@ fits."""
 import math
 
 import pytest
+from fresh_bounds import fresh_bound
 from invented_networks import CLASSIFIER, make_classifier
 
 from deadline_perception.extras.several_networks.nested_task import OVERHEAD_FLOOR_MS, NestedTask
@@ -15,10 +16,7 @@ from deadline_perception.extras.several_networks.scheduling.allocation import Al
 from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
 from deadline_perception.extras.several_networks.task_file import TaskRequest
-from deadline_perception.timing.calibration import BoundCalibrator
-from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import SegmentForecast
-from deadline_perception.timing.recent_times import RecentTimes
 
 LEVELS_MS = (10.0, 20.0, 30.0, 40.0)
 
@@ -35,7 +33,7 @@ def task(name, weight=1.0, periods_ms=(100.0, 200.0)):
         paths,
         SegmentForecast(CLASSIFIER, costs),
         DetectedInTime((0.2, 0.4, 0.6, 0.8)),
-        PartBound(BoundCalibrator(0.01, 0.05, math.log(2.0)), RecentTimes(0.01)),
+        fresh_bound(width=math.log(2.0)),
     )
 
 

@@ -131,7 +131,7 @@ def test_files_of_other_networks_are_refused(network, tmp_path):
     with pytest.raises(CheckpointError, match='cannot be used: configuration'):
         load_yolox(file)
     write_weights(network, file, {'kind': 'other', 'config': SMALL.to_json()})
-    with pytest.raises(CheckpointError, match="holds 'other', expected a yolox"):
+    with pytest.raises(CheckpointError, match="holds a 'other', expected a yolox"):
         load_yolox(file)
     facts = {'kind': 'yolox', 'config': SMALL.to_json(), 'score_calibration': '{}'}
     write_weights(network, file, facts)

@@ -92,18 +92,12 @@ class InvertedResidual(nn.Module):
     ) -> None:
         super().__init__()
         self.hidden = hidden
-        self.widen, self.widen_norm = (
-            SlicedConv2d(inputs, hidden, 1),
-            SlicedFrozenNorm(hidden, config.widths),
-        )
-        self.middle, self.middle_norm = (
-            DepthwiseConv2d(hidden, stride),
-            SlicedFrozenNorm(hidden, config.widths),
-        )
-        self.narrow, self.narrow_norm = (
-            SlicedConv2d(hidden, outputs, 1),
-            ProjectionNorm(outputs, hidden, config.widths),
-        )
+        self.widen = SlicedConv2d(inputs, hidden, 1)
+        self.widen_norm = SlicedFrozenNorm(hidden, config.widths)
+        self.middle = DepthwiseConv2d(hidden, stride)
+        self.middle_norm = SlicedFrozenNorm(hidden, config.widths)
+        self.narrow = SlicedConv2d(hidden, outputs, 1)
+        self.narrow_norm = ProjectionNorm(outputs, hidden, config.widths)
         self.has_shortcut = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor, width: float) -> Tensor:
@@ -132,7 +126,8 @@ class DenseBackbone(nn.Module):
         self.first = InvertedResidual(config, _STEM_CHANNELS, _STEM_OUTPUTS, hidden=_STEM_CHANNELS)
         self.kept_blocks: Layers[InvertedResidual] = Layers()
         skips: list[Skip[InvertedResidual]] = []
-        inputs, stride = _STEM_OUTPUTS, 2
+        inputs = _STEM_OUTPUTS
+        stride = 2
         for channels, stage_stride, groups in zip(
             STAGE_CHANNELS, STAGE_STRIDES, config.skip_groups
         ):
@@ -157,7 +152,8 @@ class DenseBackbone(nn.Module):
                         ],
                     )
                 )
-            inputs, stride = channels, stage_stride
+            inputs = channels
+            stride = stage_stride
         self.skips = Layers(skips)
 
     def kept(
@@ -193,7 +189,8 @@ class DensePyramid(nn.Module):
 
     def forward(self, stages: list[Tensor]) -> list[Tensor]:
         """Features of the stages that it reads, fine to coarse -> levels `[N, c, H / s, W / s]` of `STRIDES`."""
-        merged, levels = None, []
+        merged = None
+        levels = []
         for i in reversed(range(len(stages))):
             lateral = self.laterals[i](stages[i], self.channels)
             merged = (

@@ -141,8 +141,8 @@ STREET = DenseConfig(
     proposals=(50, 100),
     heads=(HeadConfig(2, (256,)),),
     scales=(1.0, 0.75, 0.53, 0.44),
-    # Scales of 0.36 and 0.25, three further skips, a width of 0.5, 25 proposals and a lighter head, `1`, were worth less than
-    # 0.3 AP each (measured: benchmarks/setting_worth.py). What is left has the names that it had among them.
+    # Scales of 0.36 and 0.25, three further skips, a width of 0.5, 25 proposals and a lighter head, `1`, were worth less
+    # than 0.3 AP each (measured: benchmarks/setting_worth.py). What is left has the names that it had among them.
     kept_groups=(0, 3, 4),
     head_labels=('0', '2'),
 )

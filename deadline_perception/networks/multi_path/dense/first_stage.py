@@ -54,9 +54,11 @@ class FirstStage(nn.Module):
 
     def __init__(self, config: DenseConfig, classes: int) -> None:
         super().__init__()
-        self.classes, self.per_position = classes, len(ANCHOR_RATIOS)
+        self.classes = classes
+        self.per_position = len(ANCHOR_RATIOS)
         channels = config.pyramid_channels
-        self.class_tower, self.box_tower = Tower(channels), Tower(channels)
+        self.class_tower = Tower(channels)
+        self.box_tower = Tower(channels)
         self.class_output = SlicedConv2d(channels, classes * self.per_position, 3, bias=True)
         self.box_output = SlicedConv2d(channels, 4 * self.per_position, 3, bias=True)
         self.centre_output = SlicedConv2d(channels, self.per_position, 3, bias=True)
@@ -71,7 +73,8 @@ class FirstStage(nn.Module):
         """Pyramid levels -> class logits `[N, A, classes]`, logits of centredness `[N, A]`, deltas `[N, A, 4]`."""
         parts = []
         for number, level in enumerate(levels):
-            x, y = self.class_tower(level, number), self.box_tower(level, number)
+            x = self.class_tower(level, number)
+            y = self.box_tower(level, number)
             outputs = (
                 self.class_output(x, self.class_output.weight.shape[0]),
                 self.centre_output(y, self.per_position),

@@ -45,7 +45,8 @@ class DenseOutline(MultiPathOutline):
     ) -> Arrays:
         """As `DenseProposals`."""
         (logits,), (centred,), (deltas,) = values['rpn']
-        size, count = self.input_size_on(path), int(path['proposals'])
+        size = self.input_size_on(path)
+        count = int(path['proposals'])
         best = logits[:, 0]
         for of_class in logits.T[1:]:  # along the last axis, so short, it takes five times as long
             best = np.maximum(best, of_class)
