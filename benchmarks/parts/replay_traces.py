@@ -25,7 +25,7 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.system.priority import Role, ThreadPriority
-from deadline_perception.timing.profile import SWEPT_BYTES, sweep_caches
+from deadline_perception.timing.profile import SWEPT_BYTES, wait_for_frame
 from parts.beside_programs import beside_programs
 from parts.harness import turns
 from parts.replay_recording import LOOKS, OURS
@@ -117,8 +117,8 @@ class Trace:
 def measure_costs(
     networks: Mapping[str, Network], images: Sequence[np.ndarray], file: Path
 ) -> dict[str, float]:
-    """Median time in ms of every segment of the looks by `NETWORK KEY`, all looks in random turn, caches swept before each
-    as in a profile; kept in a file."""
+    """Median time in ms of every segment of the looks by `NETWORK KEY`, all looks in random turn, each after a pause as in
+    a profile; kept in a file."""
     if not file.is_file():
         rng, times_ms = random.Random(0), {}
         swept = np.zeros(SWEPT_BYTES, np.uint8)
@@ -126,7 +126,7 @@ def measure_costs(
         for number, (name, path) in turns(LOOKS, _COST_ROUNDS + 1):
             network = networks[name]
             priority.between_frames()  # else the system ends a thread that never waits
-            sweep_caches(swept)
+            wait_for_frame(swept)
             took_ms = _segments_ms(network, rng.choice(images), network.path_space.parse(path))
             for key, one_ms in took_ms if number else ():
                 times_ms.setdefault(f'{name} {key}', []).append(one_ms)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -40,6 +41,7 @@ WCET_FRAMES = 640  # whole frames, from which worst cases are believed: of 96 th
 _DISTURBED = 3.0  # times the median: a path with a longer frame is timed again
 _SERIES = 3  # of a path that is timed again, the first one among them
 SWEPT_BYTES = 1 << 26  # before a frame: twice a large last cache
+_IDLE_S = 0.02  # before a frame: cores and the network's other threads sleep, and wake as it begins
 _LEAST_SAMPLES = 5  # of each segment, also when the time limit is too short for them
 
 
@@ -296,7 +298,7 @@ def measure_profile(
     swept = np.zeros(SWEPT_BYTES if detector.device == 'cpu' else 0, np.uint8)
 
     def timed(path: ExecutionPath) -> tuple[float, list[float]]:
-        sweep_caches(swept)
+        wait_for_frame(swept)
         return time_frame(detector, rng.choice(images), path)
 
     start_ms = now_ms()
@@ -348,9 +350,11 @@ def undisturbed(series_ms: Sequence[Sequence[float]]) -> list[float]:
     return np.median(np.sort(np.array(series_ms, np.float64), axis=1), axis=0).tolist()
 
 
-def sweep_caches(memory: np.ndarray) -> None:
-    """Reads and writes all of an array, uint8, so that caches that it exceeds hold nothing else."""
+def wait_for_frame(memory: np.ndarray) -> None:
+    """Waits as between a camera's frames: threads and cores sleep, and caches hold nothing but an array, uint8, that
+    exceeds them."""
     np.add(memory, 1, out=memory)
+    time.sleep(_IDLE_S)
 
 
 def time_frame(

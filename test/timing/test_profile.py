@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,8 @@ from deadline_perception.timing.profile import (
     LatencyProfile,
     default_profile_path,
     measure_profile,
-    sweep_caches,
     time_frame,
+    wait_for_frame,
 )
 from deadline_perception.timing.quantiles import Quantiles
 
@@ -91,17 +92,19 @@ def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls
     assert largest.max == largest_ms
 
 
-def test_before_each_frame_on_a_cpu_the_caches_are_swept(network, images, monkeypatch):
+def test_each_frame_on_a_cpu_is_waited_for_as_a_cameras(network, images, monkeypatch):
     swept = []
     monkeypatch.setattr(
-        'deadline_perception.timing.profile.sweep_caches',
+        'deadline_perception.timing.profile.wait_for_frame',
         lambda memory: swept.append((memory.nbytes, len(network.started))),
     )
     measure_profile(network, images, repeats=1, whole_paths=2, path_repeats=1)
     assert swept == [(1 << 26, frames) for frames in range(len(network.started))]
     memory = np.arange(256, dtype=np.uint8)
-    sweep_caches(memory)
-    assert memory.tolist() == [*range(1, 256), 0]
+    begun_s = time.monotonic()
+    wait_for_frame(memory)
+    assert time.monotonic() - begun_s >= 0.02  # threads and cores sleep ...
+    assert memory.tolist() == [*range(1, 256), 0]  # ... and caches hold this
 
 
 def test_first_calls_and_whole_paths_are_kept_out_of_the_segments(network, images, monkeypatch):
