@@ -384,6 +384,7 @@ def test_prepared_segments_are_used_and_damaged_ones_told(prepared, tmp_path):
         load_task(replace(options, engine='openvino'), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_detector_with_prepared_segments_answers_without_pytorch(prepared, tmp_path):
     """In a process of its own, as the libraries of this one stay loaded; the weights are loaded when it lacks a segment."""
     program = """

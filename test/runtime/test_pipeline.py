@@ -709,6 +709,24 @@ def test_a_frame_run_past_its_deadline_is_answered_in_time_and_renews_the_tracks
     assert bench.counts == [0, 1]
 
 
+@pytest.mark.parametrize('state', ['stopped', 'closing'])
+def test_no_image_is_taken_once_it_stops_or_is_to(bench, state):
+    pipeline = bench.build()
+    setattr(pipeline, state, True)
+    pipeline.arrive(arrive())
+    assert bench.mailbox.take(0) is None and pipeline.wants_image
+
+
+def test_scene_and_tracks_learn_each_result_once(bench):
+    pipeline, seen, followed = bench.build(), [], []
+    scene = SimpleNamespace(update=lambda *what: seen.append(what))
+    pipeline._task = replace(pipeline._task, scene=scene)
+    update = pipeline._fallback.update
+    pipeline._fallback.update = lambda *what: followed.append(what[0]) or update(*what)
+    bench.run(pipeline)
+    assert seen == [(FOUND, IMAGE.shape[:2])] and followed == [FOUND]
+
+
 def test_what_late_frames_brought_is_on_the_bounds_of_the_next(bench):
     pipeline = bench.build(OnePath())
     bench.times.whole.observe_aborted(1.0, 0.5, is_late=True)

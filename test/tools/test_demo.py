@@ -112,6 +112,7 @@ def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsy
     assert 'some processor' in page and 'Source: drive-seed12' in page
 
 
+@pytest.mark.slow
 def test_report_holds_the_run_against_fixed_paths_on_its_own_images(tmp_path, monkeypatch):
     write_drive(tmp_path / 'recording', frames=30)
     sequence, notes = demo.open_sequence(arguments('--seconds', '3'))

@@ -295,6 +295,7 @@ def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(words, 
     assert 'expected one of them' in refusal(*run, '--start', tmp_path / 'x')
 
 
+@pytest.mark.slow
 def test_ends_with_the_worth_on_images_kept_apart(words, annotations, tmp_path, says):
     said = says(*words(1))
     assert '1 of 1 steps done; no images were kept apart' in said and '--val' in said

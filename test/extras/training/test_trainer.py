@@ -22,6 +22,7 @@ def _trainer(network, shapes, strategy=Sandwich(alone_share=0.3), **changes):
     return Trainer(network, SampleSource([shapes], [1.0], (64, 96)), plan, strategy)
 
 
+@pytest.mark.slow
 def test_resumed_run_gives_the_weights_of_an_unbroken_one(tiny_network, shapes, tmp_path):
     whole, broken = (_trainer(copy.deepcopy(tiny_network), shapes) for _ in range(2))
     whole.run()

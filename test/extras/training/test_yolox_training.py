@@ -109,6 +109,7 @@ def start(source):
     return build_yolox(config, source.class_names, seed=3)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(source, tmp_path):
     whole, first, second = (YoloxTrainer(start(source), source, PLAN) for _ in range(3))
     seen = []
