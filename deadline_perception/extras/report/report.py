@@ -308,14 +308,15 @@ def _fixed(fixed: FixedPaths) -> list[list[str]]:
 
 def _fixed_verdict(fixed: FixedPaths) -> str:
     run, *others = fixed.rows
-    best = max(others, key=lambda row: row.ap50)
+    # Beyond chance: 0 lies outside the interval.
+    better = [row for row in others if row.less_than_run[1] < 0]
+    best = max(better or others, key=lambda row: row.ap50)
     more = ', or its first look where it is late' if best.with_first_look else ''
     name = f'{best.path} ({best.label}{more})'
-    low, high = best.less_than_run
-    if low > 0:
-        return f'A path chosen for each frame found more than any of these paths, of which {name} is the best'
-    if high < 0:
+    if better:
         return f'{name} for every frame would have found more than the run did'
+    if all(row.less_than_run[0] > 0 for row in others):
+        return f'A path chosen for each frame found more than any of these paths, of which {name} is the best'
     return f'The run and the best of these paths, {name}, differ by no more than chance on {fixed.images} images'
 
 

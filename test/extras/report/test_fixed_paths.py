@@ -1,6 +1,7 @@
 """Fixed paths are held against the run by real answers: what was in time of them, in the run's own budgets."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,11 +131,16 @@ def test_images_are_looked_at_again_within_the_time_for_it(run, monkeypatch):
 )
 def test_page_says_who_found_more_and_that_it_was_measured(run, no_charts, interval, words):
     own = InTime('this run', '', True, 1.0, 0.5, (0.0, 0.0))
-    first = InTime('fastest', 'zfar-n1', True, 0.95, 0.44, (0.0, 0.1))
+    first = InTime('fastest', 'zfar-n1', True, 0.95, 0.44, (0.01, 0.1))
     fixed = FixedPaths(
         (own, InTime('fastest', 'zfar-n1', False, 0.9, 0.45, interval), first), 80, 1.1
     )
     page = report_page(run, summarise(run, {}), (), {}, (), {}, fixed)
+    # one that is ahead by chance hides none that is ahead beyond it
+    lucky = InTime('longest', 'ztele-n4', False, 0.9, 0.6, (-0.3, 0.01))
+    with_lucky = replace(fixed, rows=(*fixed.rows, lucky))
+    other = report_page(run, summarise(run, {}), (), {}, (), {}, with_lucky)
+    assert ('would have found more' in other) == (interval == (-0.1, -0.02))
     assert words in page and 'Measured: after the run 80 of its 16' in page
     assert ('\N{MINUS SIGN}2.0 to' in page) == (interval == (-0.02, 0.1))
     assert page.count('>zfar-n1</code>') == 1 and 'or its first look' in page
