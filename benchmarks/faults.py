@@ -261,11 +261,7 @@ def judge_processes(
 
 def judge_words(fault: Fault, stand: Stand, begun_ms: float, output: str, verdict: Verdict) -> None:
     """What must be said was said, on /diagnostics at a level other than OK or in the log."""
-    said = [
-        message
-        for at_ms, _, level, message in stand.heard.diagnostics
-        if at_ms >= begun_ms and level > 0
-    ]
+    said = stand.heard.problems(begun_ms)
     if fault.says and not any(re.search(fault.says, text) for text in (*said, output)):
         verdict.why.append(f'{fault.says!r} is said nowhere')
 
@@ -301,9 +297,7 @@ def judge_images(
         1, LATE_SHARE * len(numbers)
     ):
         verdict.why.append(f'{verdict.late} late, {verdict.unanswered} unanswered')
-        if not any(
-            at_ms >= begun_ms and level > 0 for at_ms, _, level, _ in stand.heard.diagnostics
-        ):
+        if not stand.heard.problems(begun_ms):
             verdict.why.append('diagnostics say OK')
     if fault.images is Images.REJECTED and verdict.rejected < 0.8 * len(numbers):
         verdict.why.append(f'{verdict.rejected} of {len(numbers)} images counted as rejected')

@@ -316,9 +316,7 @@ def turned_while_hung(stand: Stand) -> str:
         ]
         if len(late) > 1:
             problem = f'active again behind the hung network: {len(late)} of {len(sent)} images unanswered'
-    elif stand.processes['detector'].exit_status is None and not any(
-        at_ms > begun_ms and level == 2 for at_ms, _, level, _ in stand.heard.diagnostics
-    ):
+    elif stand.processes['detector'].exit_status is None and not stand.heard.problems(begun_ms, 2):
         problem = f'transitions answered {taken}, and no diagnostic is an ERROR'
     if stand.processes['detector'].exit_status is None:
         time.sleep(max(0.0, 15.0 - (now_ms() - begun_ms) / 1000.0))
@@ -426,16 +424,13 @@ def killed_again_and_again(stand: Stand) -> str:
 def all_end(stand: Stand) -> str:
     """The supervisor is killed: nothing may outlive it."""
     pids = stand.pids()
-    os.kill(pids['bringup'], signal.SIGKILL)
+    os.kill(pids.pop('bringup'), signal.SIGKILL)
     until = time.monotonic() + 15.0
-    while time.monotonic() < until and any(
-        os.path.exists(f'/proc/{pid}') for pid in list(pids.values())[1:]
-    ):
+    while left := [name for name, pid in pids.items() if os.path.exists(f'/proc/{pid}')]:
+        if time.monotonic() > until:
+            break
         stand.processes['bringup'].process.poll()
         time.sleep(0.1)
-    left = [
-        name for name, pid in pids.items() if name != 'bringup' and os.path.exists(f'/proc/{pid}')
-    ]
     for name in left:
         os.kill(pids[name], signal.SIGKILL)
     stand.revive()
@@ -455,32 +450,17 @@ def file_given(
     """Another file, to be refused with a reason; or, `kept`, to be named and, unless `own`, left as it is."""
 
     def inflict(stand: Stand) -> str:
-        file, content = (
-            Path(place) if place else stand.folder / f'{name.replace(" ", "_")}{suffix}',
-            make(stand),
-        )
+        file = Path(place or stand.folder / f'{name.replace(" ", "_")}{suffix}')
+        content = make(stand)
         if content is not None:
             file.write_bytes(content)
-        usual = (
-            str(stand.profile)
-            if parameter == 'profile'
-            else DEFAULT_MODEL
-            if parameter == 'model'
-            else ''
-        )
+        usual = {'profile': str(stand.profile), 'model': DEFAULT_MODEL}.get(parameter, '')
         begun_ms = now_ms()
         stand.turn('detector', 'deactivate', 'cleanup')
         reason = stand.set_parameters('detector', **{parameter: str(file)})
         found = stand.turn('detector', 'configure') if not reason else [False]
         refused = found == [False]
-        said = reason or next(
-            (
-                message
-                for at_ms, _, level, message in reversed(stand.heard.diagnostics)
-                if at_ms > begun_ms and level == 2
-            ),
-            '',
-        )
+        said = reason or ''.join(stand.heard.problems(begun_ms, 2)[-1:])
         if not refused:
             stand.turn('detector', 'activate')
             time.sleep(1.0)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.nodes.middleware import VARIABLES
 from parts.fault_acts import other_program, weights
 from parts.node_process import ProcessFigures, StandError
@@ -128,7 +129,7 @@ def default_camera(kind: type, topic: str, *, detects: bool = False) -> Callable
     """
 
     def inflict(stand: Stand) -> str:
-        node, heard, said = topic.partition('/')[0], [], len(stand.heard.diagnostics)
+        node, heard, begun_ms = topic.partition('/')[0], [], now_ms()
         subscription = stand.node.create_subscription(
             kind, topic, lambda message: heard.append(message.header.frame_id), 100
         )
@@ -148,9 +149,7 @@ def default_camera(kind: type, topic: str, *, detects: bool = False) -> Callable
             int(frame.partition(' ')[2]) for frame in heard[begun:] if frame.startswith('default ')
         }
         found, wanted = len(numbers), max(numbers, default=1) - min(numbers, default=0) + 1
-        told = any(
-            level > 0 and 'lost' in text for _, _, level, text in stand.heard.diagnostics[said:]
-        )
+        told = any('lost' in text for text in stand.heard.problems(begun_ms))
         print(
             f'           {found} of {wanted} images answered{", and told" if told else ""}',
             flush=True,

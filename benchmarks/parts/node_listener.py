@@ -68,6 +68,12 @@ class NodeListener:
         ):
             node.create_subscription(kind, topic, callback, 200)
 
+    def problems(self, since_ms: float = 0.0, level: int = 1) -> list[str]:
+        """Messages of the diagnostics since then that were of this level or a higher one."""
+        return [
+            text for at_ms, _, of, text in self.diagnostics if at_ms >= since_ms and of >= level
+        ]
+
     def _on_detections(self, message: Detection2DArray) -> None:
         at_ms = now_ms()
         self.answers.setdefault(_number(message), at_ms)

@@ -22,6 +22,7 @@ import cv2
 import psutil
 import rclpy
 import yaml
+from builtin_interfaces.msg import Time
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
@@ -285,6 +286,10 @@ class Stand:
             0 if self._step is None else struct.unpack('l', self._step[:8])[0] * 1_000_000_000
         )
 
+    def stamp(self) -> Time:
+        """That time in a message."""
+        return rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+
     def step_clock(self, step_s: int) -> None:
         """Moves the system clock of the nodes, from where it is."""
         self._step[:8] = struct.pack('l', struct.unpack('l', self._step[:8])[0] + step_s)
@@ -312,7 +317,7 @@ class Stand:
         else:
             image = Image(height=380, width=640, encoding='bgr8', step=1920, data=data)
         image.header.frame_id = f'camera {number}'
-        image.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+        image.header.stamp = self.stamp()
         return image
 
     def change_camera(self, reliability: ReliabilityPolicy = ReliabilityPolicy.RELIABLE) -> None:
@@ -391,7 +396,7 @@ class Stand:
 
     def _publish(self, message: object, change: Callable | None) -> None:
         if hasattr(message, 'header'):
-            message.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+            message.header.stamp = self.stamp()
         if change is not None:
             change(message)
         if type(message) in self._outs:
@@ -414,7 +419,7 @@ class Stand:
 
     def _send_speed(self) -> None:
         message = Odometry()
-        message.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+        message.header.stamp = self.stamp()
         message.twist.twist.linear.x = 5.0
         if self.feed.speed is not None:
             self.feed.speed(message)
@@ -440,7 +445,7 @@ class Stand:
         )
         found = Detection2DArray()
         for message in (latency, found):
-            message.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+            message.header.stamp = self.stamp()
         if self.feed.frame is not None:
             self.feed.frame(latency, found)
         for message in (found, latency):
@@ -469,14 +474,10 @@ class Stand:
     @property
     def refusal(self) -> str:
         """Why a node cannot be configured, empty when none has said so."""
-        return next(
-            (
-                text
-                for _, _, _, text in self.heard.diagnostics
-                if text.startswith('cannot be configured')
-            ),
-            '',
-        )
+        refused = [
+            text for text in self.heard.problems() if text.startswith('cannot be configured')
+        ]
+        return refused[0] if refused else ''
 
     def recovered(self, since_ms: float) -> bool:
         """The network has found objects in time in an image sent after that."""

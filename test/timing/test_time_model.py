@@ -256,6 +256,8 @@ def test_the_bound_of_the_rest_looks_at_what_the_begin_took(learnt):
     calm, slow = (times.bound_from(1, BEFORE_MS, spent_ms) for spent_ms in (4.0, 6.0))
     assert (calm[0], slow[0]) == (1.0, 1.5) and calm[2] == slow[2]
     assert 6.0 * slow[1] + slow[2] > 1.2 * (6.0 * calm[1] + calm[2])
+    # Before the first segment all of the frame is left.
+    assert times.bound_from(0, 0.0, 0.0) == (1.0, times.factor, times.interruption_ms)
 
 
 def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
