@@ -41,7 +41,6 @@ WCET_FRAMES = 640  # whole frames, from which worst cases are believed: of 96 th
 _DISTURBED = 3.0  # times the median: a path with a longer frame is timed again
 _SERIES = 3  # of a path that is timed again, the first one among them
 SWEPT_BYTES = 1 << 26  # before a frame: twice a large last cache
-_IDLE_S = 0.02  # before a frame: cores and the network's other threads sleep, and wake as it begins
 _LEAST_SAMPLES = 5  # of each segment, also when the time limit is too short for them
 
 
@@ -295,7 +294,7 @@ def measure_profile(
     meant = {name for path in warm_up for name in space.keys(path)}
     segments: dict[str, list[float]] = {name: [] for name in space.carriers() if name in meant}
     paths: dict[str, list[float]] = {str(path): [] for path in held_out}
-    swept = np.zeros(SWEPT_BYTES if detector.device == 'cpu' else 0, np.uint8)
+    swept = np.zeros(SWEPT_BYTES, np.uint8)
 
     def timed(path: ExecutionPath) -> tuple[float, list[float]]:
         wait_for_frame(swept)
@@ -351,10 +350,10 @@ def undisturbed(series_ms: Sequence[Sequence[float]]) -> list[float]:
 
 
 def wait_for_frame(memory: np.ndarray) -> None:
-    """Waits as between a camera's frames: threads and cores sleep, and caches hold nothing but an array, uint8, that
-    exceeds them."""
+    """Waits as between a camera's frames: caches come to hold nothing but an array, uint8, that exceeds them, and cores
+    and the network's other threads sleep, which wake as the frame begins."""
     np.add(memory, 1, out=memory)
-    time.sleep(_IDLE_S)
+    time.sleep(0.02)
 
 
 def time_frame(

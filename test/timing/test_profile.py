@@ -92,7 +92,7 @@ def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls
     assert largest.max == largest_ms
 
 
-def test_each_frame_on_a_cpu_is_waited_for_as_a_cameras(network, images, monkeypatch):
+def test_each_frame_is_waited_for_as_a_cameras(network, images, monkeypatch):
     swept = []
     monkeypatch.setattr(
         'deadline_perception.timing.profile.wait_for_frame',
