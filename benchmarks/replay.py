@@ -3,7 +3,7 @@
     python benchmarks/replay.py [--only record trace replay] [--data ../shared/data] [--kept out/replay]
                                 [--limit IMAGES] [--trace-frames 3000] [--frames 10000]
 
-`record`: what 18 paths of `street` and three sizes of YOLOX-Nano find in real images of six kinds. `trace`: how long
+`record`: what 15 paths of `street` and three sizes of its first look find in real images of six kinds. `trace`: how long
 the segments of the longest frame take alone, beside two busy programs, beside these without priority, and beside
 another real-time program; the machine must be quiet. Both are kept below `--kept`, and go on where they were stopped;
 they need prepared segments on one thread (`profile --threads 1 --all-paths`, for both networks).

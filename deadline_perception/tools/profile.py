@@ -115,7 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--all-paths',
         action='store_true',
         help='also segments of no path that the policy frontier would plan, which other policies and '
-        'benchmarks may run; without, some 70 of the 179 segments of street are measured',
+        'benchmarks may run; without, some 80 of the 144 segments of street are measured',
     )
     parser.add_argument(
         '--prepare-only',
