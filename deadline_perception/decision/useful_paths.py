@@ -14,8 +14,7 @@ from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
 from deadline_perception.decision.policy import Quality
 from deadline_perception.timing.time_model import Forecast
 
-# Of quality: in the mean over times, at any time, and of what `FrontierPolicy` plans over its levels, too. Replayed:
-# models/street.md.
+# Of quality: in the mean over times, at any time, and of what `FrontierPolicy` plans over its levels, too.
 _MOST_LOSS = 0.0007
 _MOST_AT_ONCE = 0.02
 _MOST_PLANNED = 0.003
