@@ -25,7 +25,7 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.contention.load import busy_programs
 from deadline_perception.system.priority import Role, ThreadPriority
-from deadline_perception.timing.profile import SWEPT_BYTES, wait_for_frame
+from deadline_perception.timing.profile import wait_for_frame
 from parts.beside_programs import beside_programs
 from parts.harness import turns
 from parts.replay_recording import LOOKS, OURS
@@ -121,12 +121,11 @@ def measure_costs(
     a profile; kept in a file."""
     if not file.is_file():
         rng, times_ms = random.Random(0), {}
-        swept = np.zeros(SWEPT_BYTES, np.uint8)
         priority = raised('auto')
         for number, (name, path) in turns(LOOKS, _COST_ROUNDS + 1):
             network = networks[name]
             priority.between_frames()  # else the system ends a thread that never waits
-            wait_for_frame(swept)
+            wait_for_frame()
             took_ms = _segments_ms(network, rng.choice(images), network.path_space.parse(path))
             for key, one_ms in took_ms if number else ():
                 times_ms.setdefault(f'{name} {key}', []).append(one_ms)

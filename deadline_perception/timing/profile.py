@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import random
 import time
@@ -40,7 +41,7 @@ _LONGEST_NAME = 500  # of a device
 WCET_FRAMES = 640  # whole frames, from which worst cases are believed: of 96 they were exceeded by 1.6 to 4.0 %
 _DISTURBED = 3.0  # times the median: a path with a longer frame is timed again
 _SERIES = 3  # of a path that is timed again, the first one among them
-SWEPT_BYTES = 1 << 26  # before a frame: twice a large last cache
+_SWEPT_BYTES = 1 << 26  # twice a large last cache
 _LEAST_SAMPLES = 5  # of each segment, also when the time limit is too short for them
 
 
@@ -254,9 +255,9 @@ def measure_profile(
 
     Segments timed alone are optimistic, so none is. Frames of both kinds are mixed evenly over the time, and a first
     round, which runs every segment once, is dropped: first calls allocate and choose kernels. A path with a frame of
-    more than three times its median is timed again, see `undisturbed`. Before each frame on a CPU the caches are swept, as
-    other programs do from one image of a camera to the next: weights come from memory then, which takes a short path the
-    same ms as a long one. Blocks until done.
+    more than three times its median is timed again, see `undisturbed`. Each frame is waited for
+    as a camera's, see `wait_for_frame`: weights come from memory and threads wake then, which takes a short path about
+    the same ms as a long one. Blocks until done.
 
     Args:
         detector: the network; see `MultiPathDetector`.
@@ -294,10 +295,9 @@ def measure_profile(
     meant = {name for path in warm_up for name in space.keys(path)}
     segments: dict[str, list[float]] = {name: [] for name in space.carriers() if name in meant}
     paths: dict[str, list[float]] = {str(path): [] for path in held_out}
-    swept = np.zeros(SWEPT_BYTES, np.uint8)
 
     def timed(path: ExecutionPath) -> tuple[float, list[float]]:
-        wait_for_frame(swept)
+        wait_for_frame()
         return time_frame(detector, rng.choice(images), path)
 
     start_ms = now_ms()
@@ -349,10 +349,12 @@ def undisturbed(series_ms: Sequence[Sequence[float]]) -> list[float]:
     return np.median(np.sort(np.array(series_ms, np.float64), axis=1), axis=0).tolist()
 
 
-def wait_for_frame(memory: np.ndarray) -> None:
-    """Waits as between a camera's frames: caches come to hold nothing but an array, uint8, that exceeds them, and cores
-    and the network's other threads sleep, which wake as the frame begins."""
-    np.add(memory, 1, out=memory)
+def wait_for_frame() -> None:
+    """Waits as between a camera's frames: caches hold other things, and cores and the network's other threads sleep,
+    which wake as the frame begins. Takes some 40 ms."""
+    np.frombuffer(mmap.mmap(-1, _SWEPT_BYTES), np.uint8).fill(
+        1
+    )  # what `malloc` gives may stay with the process
     time.sleep(0.02)
 
 

@@ -25,7 +25,7 @@ from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.timing.path_bound import kind_of
-from deadline_perception.timing.profile import LatencyProfile, time_frame
+from deadline_perception.timing.profile import LatencyProfile, time_frame, wait_for_frame
 from deadline_perception.timing.quantiles import Quantiles
 
 PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
@@ -101,6 +101,7 @@ def transfer(
         if number >= _LEAST_REPEATS and time.monotonic() - begun_s > _ENOUGH_S:
             break
         for path in rng.sample(chosen, len(chosen)):
+            wait_for_frame()
             total_ms, segments_ms = time_frame(detector, image, path)
             if number < 0:  # first calls allocate and choose kernels
                 continue

@@ -5,7 +5,6 @@ import math
 import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from json_damage import REMOVED, put
 
@@ -93,18 +92,19 @@ def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls
 
 
 def test_each_frame_is_waited_for_as_a_cameras(network, images, monkeypatch):
-    swept = []
+    waits = []
     monkeypatch.setattr(
         'deadline_perception.timing.profile.wait_for_frame',
-        lambda memory: swept.append((memory.nbytes, len(network.started))),
+        lambda: waits.append(len(network.started)),
     )
     measure_profile(network, images, repeats=1, whole_paths=2, path_repeats=1)
-    assert swept == [(1 << 26, frames) for frames in range(len(network.started))]
-    memory = np.arange(256, dtype=np.uint8)
+    assert waits == list(range(len(network.started)))
+    memory = bytearray(1 << 26)
+    monkeypatch.setattr('mmap.mmap', lambda _, size: memoryview(memory)[:size])
     begun_s = time.monotonic()
-    wait_for_frame(memory)
+    wait_for_frame()
     assert time.monotonic() - begun_s >= 0.02  # threads and cores sleep ...
-    assert memory.tolist() == [*range(1, 256), 0]  # ... and caches hold this
+    assert memory.count(1) == len(memory)  # ... and caches hold other things
 
 
 def test_first_calls_and_whole_paths_are_kept_out_of_the_segments(network, images, monkeypatch):
