@@ -37,6 +37,41 @@ util.find_spec = lambda name, find=util.find_spec: None if name == 'torch' else 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize('name', ['street', 'street-first', 'yolox-nano'])
+def test_every_segment_of_shipped_weights_has_a_model_of_its_shapes(name, repository, tmp_path):
+    program = (
+        WITHOUT_TORCH
+        + """
+from deadline_perception.core.device import use_threads
+from deadline_perception.engines.segment_store import store_origin
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.extras.preparation.segments import prepare
+from deadline_perception.extras.preparation.segment_models import SegmentModels
+from deadline_perception.extras.preparation.store_writer import StoreWriter
+from deadline_perception.networks.model_reference import load_network
+weights, folder = map(Path, sys.argv[1:])
+use_threads(1)
+network, _ = load_network(weights, 'cpu')
+models = SegmentModels.load(weights.with_suffix('.quantised'), network.weights_hash)
+store = StoreWriter.resume(folder, store_origin(read_device_facts('cpu')))
+images = np.random.default_rng(0).integers(0, 256, (8, 120, 200, 3), np.uint8)
+made = prepare(network, images, store, 1, models=models)
+print(len(made.forms), 'made,', len(store.done), 'done of', len(network.path_space.carriers()))
+"""
+    )
+    weights = repository / 'models' / f'{name}.safetensors'
+    told = subprocess.run(
+        [sys.executable, '-c', program, weights, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert told.returncode == 0, told.stderr
+    made, _, done, _, _, every = told.stdout.split()
+    assert made == '0' and done == every
+
+
+@pytest.mark.slow
 def test_a_device_without_pytorch_prepares_and_answers(prepared, tmp_path):
     weights = shutil.copy(prepared.weights, tmp_path)
     shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
