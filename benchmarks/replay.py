@@ -5,7 +5,8 @@
 
 `record`: what 15 paths of `street` and three sizes of its first look find in real images of six kinds. `trace`: how long
 the segments of the longest frame take alone, beside two busy programs, beside these without priority, and beside
-another real-time program; the machine must be quiet. Both are kept below `--kept`, and go on where they were stopped;
+another real-time program; the machine must be quiet. Images come every 1.5 times the longest look's time there, and
+every 2.5 times in the replay. Both are kept below `--kept`, and go on where they were stopped;
 they need prepared segments on one thread (`profile --threads 1 --all-paths`, for both networks).
 `replay`: each policy over `--frames` frames a condition, a fifth of them under each of five traces of budgets of 0.25
 to 1.5 times the full path, with the real time model, policy, frontier and loop. The forecast is the shipped profile's,
@@ -72,7 +73,9 @@ FIXED_LOOK, FIXED_SEQUENCE = 'best fixed look', 'best fixed sequence'
 FIXED_PUBLIC = f'{PUBLIC}, best fixed size'
 QUICK_IMAGES, QUICK_FRAMES = 4, 250
 TOLD_EVERY_S, PROCESSES = 10.0, 2
-PERIOD_MS = 60.0  # from one recorded frame to the next
+# From one recorded frame to the next, over the time of the longest look: a network that is busy without a pause would
+# give its real-time priority away at the end of each second.
+TRACE_PERIOD = 1.5
 # Goals by condition: own answers of those that some look could meet, and AP over the clairvoyant's.
 GOALS = dict(zip(CONDITIONS, ((0.999, 0.98), (0.995, 0.97), (0.98, 0.92), (0.98, 0.92))))
 # Of the median bound over the time of the network.
@@ -139,8 +142,16 @@ def trace(networks: dict[str, Network], args, folder: Path, frames: int) -> None
     sequence = open_source(str(args.data / KINDS['drive'][0]))
     images = [frame.load_bgr() for frame in sequence.frames[::20]]
     with ThreadPoolExecutor(1) as worker:  # whose priority ends with it
-        worker.submit(measure_costs, networks, images, folder / 'costs.npz').result()
-    record_traces(lambda: prepared_network(OURS), images, folder / 'traces', frames, PERIOD_MS)
+        costs_ms = worker.submit(measure_costs, networks, images, folder / 'costs.npz').result()
+    space = networks[OURS].path_space
+    longest_ms = sum(costs_ms[f'{OURS} {key}'] for key in space.keys(space.parse(LONGEST[1])))
+    record_traces(
+        lambda: prepared_network(OURS),
+        images,
+        folder / 'traces',
+        frames,
+        TRACE_PERIOD * longest_ms,
+    )
 
 
 def replay(run: Run, folder: Path, frames: int) -> None:

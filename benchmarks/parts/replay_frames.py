@@ -23,7 +23,7 @@ from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.time_model import TimeModel
 from parts.replay_traces import Trace
 
-PERIOD_MS = 100.0  # from image to image
+PERIOD = 2.5  # from image to image, over the longest look's time
 BUDGETS = ('wander', 'speed', 'steps', 'drawn', 'tight')
 LEAST_BUDGET, MOST_BUDGET = 0.25, 1.5  # of what the longest look takes
 TIGHT_BUDGET = 0.6
@@ -72,11 +72,13 @@ class Course:
         images: number of the image of each frame, `[frames]`.
         trace_frames: number of the recorded frame whose time each has, `[frames]`.
         budgets_ms: of each, `[frames]`.
+        period_ms: from image to image.
     """
 
     images: np.ndarray
     trace_frames: np.ndarray
     budgets_ms: np.ndarray
+    period_ms: float
 
     @classmethod
     def of(
@@ -88,6 +90,7 @@ class Course:
             (rng.randrange(images) + np.arange(frames)) % images,
             (rng.randrange(trace_frames) + np.arange(frames)) % trace_frames,
             budgets_ms(budget, frames, full_ms, seed),
+            PERIOD * full_ms,
         )
 
 
@@ -197,7 +200,6 @@ class Contender:
         scene: learns from answers; None without.
         see: takes in an answer to an image for the scene.
         answers_so_far: the newest result is the answer when time is up; else only a whole one is.
-        period_ms: from image to image.
     """
 
     network: ReplayedNetwork
@@ -206,7 +208,6 @@ class Contender:
     scene: Scene | None = None
     see: Callable[[Scene, int, Answer], None] | None = None
     answers_so_far: bool = True
-    period_ms: float = PERIOD_MS
 
     def run(self, course: Course) -> Outcomes:
         """Takes all frames of a course to their answers."""
@@ -216,7 +217,7 @@ class Contender:
         rows = zip(course.images.tolist(), course.trace_frames.tolist(), course.budgets_ms.tolist())
         for image, frame, budget_ms in rows:
             begun_ms = network.now_ms
-            job = self._answered(inference, estimator.slowdown, frame, budget_ms)
+            job = self._answered(inference, estimator.slowdown, frame, budget_ms, course.period_ms)
             outcomes.answers.append(job.answer.result if job.is_in_time else None)
             outcomes.in_time.append(job.is_in_time)
             outcomes.promised.append(bool(job.plan.feasible))
@@ -231,11 +232,16 @@ class Contender:
                 outcomes.bound_over_time.append(bound_ms / job.network_ms)
             else:
                 estimator.observe_unfinished(forecast_ms, job.network_ms, bound_ms)
-            network.now_ms = max(network.now_ms, begun_ms + self.period_ms)
+            network.now_ms = max(network.now_ms, begun_ms + course.period_ms)
         return outcomes
 
     def _answered(
-        self, inference: TimedInference, slowdown: float, frame: int, budget_ms: float
+        self,
+        inference: TimedInference,
+        slowdown: float,
+        frame: int,
+        budget_ms: float,
+        period_ms: float,
     ) -> Job:
         """One image's job, answered, and its network ended; see `FramePipeline.process`."""
         network, begun_ms = self.network, self.network.now_ms
@@ -256,7 +262,7 @@ class Contender:
         job.is_in_time = is_own and job.claimed_ms + rest_ms <= deadline_ms
         self.times.publishing.observe(rest_ms)
         if not run.ended:
-            next_ms = begun_ms + self.period_ms
+            next_ms = begun_ms + period_ms
             run.for_tracks(
                 lambda: max(next_ms, network.now_ms),
                 lambda path, segment: (

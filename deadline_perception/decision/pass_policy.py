@@ -6,6 +6,9 @@ time costs what it would have added and no more, so it is started where that is 
 
     expected quality of a path = sum over its results of P(done in time) x what each adds.
 
+What is less likely than not to be done in time counts nothing: the run would stop before it, as its expected time no
+longer fits.
+
 A frame for which the bound of no mandatory part fits is infeasible: it runs what is expected to be best of the paths with
 an even chance to be in time, since others would be aborted; without any the cheapest. Once a frame runs, its bound was
 kept as it began: a mandatory part may then go on with a chance of 99 %, since to ask for its bound at each of ten
@@ -241,6 +244,8 @@ class PassPolicy(FrontierPolicy):
             # Mostly nothing can be so much better, and no other needs to be looked at.
             log_ms = later if results else first
             chance = 1.0 if logs[0] <= _LOG_NO_TIME else frames.share_within(log_ms - logs[0])
+            if chance < _EVEN_CHANCE and results:
+                chance = 0.0
             gain = chance * (self._reached[-1][planned] - so_far)
             if gain > _NEGLIGIBLE and (results or chance >= _LIKELY):  # it may go on
                 if self._most[candidates.prefix] - so_far - gain <= self._keep_epsilon:
@@ -256,6 +261,8 @@ class PassPolicy(FrontierPolicy):
                 for row, log in enumerate(logs, results):
                     log_ms = later if row else first
                     chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
+                    if chance < _EVEN_CHANCE and row:
+                        chance = -_ROUNDING
                     value += chance * adds[row][member]
                     if row == 0 and chance < _LIKELY and mandatory_ms * factor > remaining_ms:
                         value = -1.0  # its mandatory part may not go on
@@ -289,6 +296,8 @@ class PassPolicy(FrontierPolicy):
         chances = frames.shares_within(ratios)
         if candidates.exist is not None:
             chances[candidates.exist] = 1.0
+        later_chances = chances if candidates.results else chances[1:]
+        later_chances[later_chances < _EVEN_CHANCE] = -_ROUNDING  # nothing is gained by its plan
         added = self._gathered(candidates) if candidates.added is None else candidates.added
         expected: np.ndarray = np.add.reduce(chances * added) + so_far
         if candidates.results:

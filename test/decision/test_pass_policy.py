@@ -80,6 +80,11 @@ def chance(remaining_ms, forecast_ms):
     return 0.5 * math.erfc(-ratio / math.sqrt(2.0))
 
 
+def chance_of_more(remaining_ms, forecast_ms):
+    found = chance(remaining_ms, forecast_ms)
+    return found if found >= 0.5 else 0.0
+
+
 @pytest.mark.parametrize(
     ('remaining_ms', 'path'),
     [(100.0, 'crun-s0'), (20.0, 'crun-s1'), (15.0, 'crun-s1'), (6.6, 'crun-alone')],
@@ -103,7 +108,7 @@ def test_no_path_with_a_mandatory_part_that_fits_is_expected_to_be_better(remain
         if path['coarse'] == 'none':
             return whole
         first = 5.0
-        of_both = chance(remaining_ms, Times().forecast_ms(path))
+        of_both = chance_of_more(remaining_ms, Times().forecast_ms(path))
         gain = QUALITY[str(path)] - QUALITY['crun-alone']
         return chance(remaining_ms, first) * QUALITY['crun-alone'] + of_both * gain
 
@@ -116,6 +121,18 @@ def test_no_path_with_a_mandatory_part_that_fits_is_expected_to_be_better(remain
     assert choice.feasible
     best = max(expected(path) for path in fits)
     assert expected(choice.path) == pytest.approx(best) or choice.path['coarse'] == 'none'
+
+
+def test_of_second_looks_none_is_planned_that_is_less_likely_than_not_to_be_in_time():
+    paths = [SPACE.parse(name) for name in ('crun-s0', 'crun-s1', 'crun-alone')]
+    policy = PassPolicy(SPACE, Times(), Qualities(), paths=paths)
+    deep_ms = Times().forecast_ms(paths[0])
+    for remaining_ms in np.linspace(8.0, 1.3 * deep_ms, 60):
+        path = policy.plan(remaining_ms, FACTOR, LIKELY).path
+        assert path['fine'] == 'none' or chance(remaining_ms, Times().forecast_ms(path)) >= 0.5
+        after = policy.redecide(paths[0], 1, remaining_ms - 5.0, FACTOR, 5.0, LIKELY).path
+        rest_ms = Times().forecast_ms(after, 1)
+        assert after['fine'] == 'none' or chance(remaining_ms - 5.0, rest_ms) >= 0.5
 
 
 def test_one_look_is_taken_where_it_alone_is_worth_more():
@@ -196,7 +213,7 @@ def test_a_path_that_alone_is_kept_ready_is_taken_with_its_quality(name):
 def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_anew(policy):
     choice = policy.plan(100.0, FACTOR, LIKELY)
     assert policy.redecide(choice.path, 0, 99.9, FACTOR, 0.1, LIKELY) is choice
-    late = policy.redecide(choice.path, 0, 12.0, FACTOR, 88.0, LIKELY)
+    late = policy.redecide(choice.path, 0, 18.0, FACTOR, 82.0, LIKELY)
     assert late is not choice and late.path != choice.path
 
 
@@ -211,7 +228,7 @@ def test_after_a_result_so_far_no_path_is_expected_to_add_more(quality, remainin
         rest_ms = Times().forecast_ms(path, 1)
         sure = rest_ms == 0.0
         gain = QUALITY[str(path)] - QUALITY['crun-alone']
-        return gain * (1.0 if sure else chance(remaining_ms, rest_ms))
+        return gain * (1.0 if sure else chance_of_more(remaining_ms, rest_ms))
 
     best = max(added(path) for path in SPACE if path['coarse'] == 'run')
     assert added(choice.path) == pytest.approx(best, abs=2e-4)

@@ -45,7 +45,8 @@ class RatioFilter:
     """
 
     def __init__(self) -> None:
-        self._recent: deque[float] = deque(maxlen=_NEWEST)
+        # As if idle before, so that a cold first frame is an outlier as any other.
+        self._recent: deque[float] = deque([0.0] * (_WINDOW - 1), maxlen=_NEWEST)
         self._steps: deque[float] = deque(maxlen=_STEPS)
         self._followed = self._before = 0.0
         self.log_ratio = 0.0
@@ -57,14 +58,12 @@ class RatioFilter:
             ratio: of a frame or a probe.
             again: in place of the last one, which was a part of the same frame.
         """
-        if again and self._recent:
+        if again and self._steps:
             self._recent.pop()
+            self._steps.pop()
             self._followed = self._before
-            if self._steps:
-                self._steps.pop()
         log = math.log(min(max(ratio, 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN))
-        if self._recent:
-            self._steps.append(abs(log - self._recent[-1]))
+        self._steps.append(abs(log - self._recent[-1]))
         self._before = self._followed
         self._recent.append(log)
         median = statistics.median(list(self._recent)[-_WINDOW:])
@@ -160,8 +159,10 @@ class SlowdownEstimator:
             self._last_is_unfinished = _is_time(forecast_ms) and _is_time(so_far_ms)
         elif _is_time(
             forecast_ms
-        ):  # another frame has started: the one before ended without a word
+        ):  # another frame has started, and the one before ended without a word
             self._last_is_unfinished = False
+            self._surprise = 1.0
+            self._weigh()
 
     def observe_late(
         self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf

@@ -97,8 +97,8 @@ def test_a_burst_of_another_program_is_over_once_six_frames_say_so():
 
 def test_readings_of_the_filter_worked_out_by_hand():
     ratio = RatioFilter()
-    # Medians of 0.8, 0.4, 0 and 0 are followed to 0.8 - 0.08, 0.72 - 0.05 * 0.32, and by a twentieth of the rest each.
-    for observed, reading in ((0.8, 0.72), (0.0, 0.704), (0.0, 0.6688), (0.0, 0.63536)):
+    # Medians of 0, 0.8, 0.8, 0 and 0 are followed to 0.8 - 0.08, and by a twentieth of the rest each.
+    for observed, reading in ((0.8, 0.0), (0.8, 0.72), (0.0, 0.724), (0.0, 0.6878), (0.0, 0.65341)):
         ratio.observe(math.exp(observed))
         assert ratio.log_ratio == pytest.approx(reading)
 
@@ -108,7 +108,8 @@ def test_readings_of_the_filter_worked_out_by_hand():
 )
 def test_phases_of_an_idle_machine_are_no_slowdown_and_a_load_is_read_in_full(observed, reading):
     ratio = RatioFilter()
-    ratio.observe(math.exp(observed))
+    for _ in range(2):
+        ratio.observe(math.exp(observed))
     assert ratio.log_ratio == pytest.approx(reading, abs=1e-9)
 
 
@@ -199,10 +200,19 @@ def test_one_frame_beyond_its_bound_counts_at_once_and_is_forgotten_when_the_nex
 
 def test_a_slow_frame_that_was_aborted_stays_known_when_the_next_one_is_late():
     estimator = SlowdownEstimator()
+    estimator.observe_frame(8.0, 24.0, 100.0)
     estimator.observe_unfinished(8.0, 24.0, 100.0)  # nothing more is heard of it
     estimator.observe_unfinished(8.0, 9.0, 100.0)
     estimator.observe_late(8.0, 9.6, 100.0)
-    assert estimator.slowdown > 1.5  # the mean of both stays
+    assert estimator.slowdown > 1.5  # of two slow ones
+
+
+def test_a_cold_first_frame_is_no_load_and_alarms_the_next_frame_alone():
+    estimator = SlowdownEstimator()
+    estimator.observe_late(8.0, 25.0, 9.8)
+    assert estimator.slowdown == 25.0 / 8.0
+    estimator.observe_unfinished(24.0, 8.0, 90.0)  # says nothing: it was answered early
+    assert estimator.slowdown == 1.0
 
 
 def test_one_pause_of_the_machine_is_one_frame_whether_it_is_told_once_or_as_unfinished_and_then_as_late():
