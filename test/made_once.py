@@ -14,9 +14,8 @@ import pytest
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """The folder `name` among the run's temporary ones, which `make` has filled; blocks while another worker does."""
     base = factory.getbasetemp()
-    root = (
-        base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
-    )  # each worker has a folder of its own in there
+    # each worker has a folder of its own in there
+    root = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
     folder, whole = root / name, root / f'{name}.whole'
     with (root / f'{name}.lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

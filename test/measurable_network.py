@@ -8,10 +8,26 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_up_detector import TINY
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from deadline_perception.timing.profile import LatencyProfile, measure_profile
+
+
+def rough_profile(network) -> LatencyProfile:
+    """Times of a network on one grey image, measured in a moment."""
+    limits = {'repeats': 2, 'whole_paths': 2, 'path_repeats': 2, 'time_limit_s': 2.0}
+    return measure_profile(network, [np.full((48, 64, 3), 90, np.uint8)], **limits)
+
+
+@pytest.fixture
+def network_settings(monkeypatch):
+    """What networks need of their process, in this one and those that it starts, which find the networks of tests."""
+    settings = {**process_environment(DEFAULT_THREADS), 'PYTHONPATH': str(Path(__file__).parent)}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
 
 
 def run_command(

@@ -23,17 +23,17 @@ from deadline_perception.nodes.messages import bgr_to_image
 
 
 class NodeProcess:
-    """One node as a process; what it says is kept in a file."""
+    """One node as a process; what it says is kept in the file `log`, beside which it runs."""
 
     def __init__(
-        self, name, namespace, log, parameters, remaps, words, folder, environment, program
+        self, name, namespace, log, parameters=(), remaps=(), words=(), environment=(), program=()
     ):
         program = program or (sys.executable, '-m', 'deadline_perception.nodes', name)
         command = [*program, '--ros-args', '-r', f'__ns:={namespace}', *words]
-        for key, value in parameters.items():
+        for key, value in dict(parameters).items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             command += ['-p', f'{key}:={text}']
-        for topic, outside in remaps.items():
+        for topic, outside in dict(remaps).items():
             command += ['-r', f'{topic}:={outside}']
         self.name, self._log = name, log
         with log.open('w') as stream:
@@ -41,9 +41,9 @@ class NodeProcess:
                 command,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                cwd=folder,
+                cwd=log.parent,
                 start_new_session=True,
-                env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0', **environment},
+                env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0', **dict(environment)},
             )
 
     @property
@@ -108,6 +108,16 @@ class Observer:
         if status is None:
             return -1, '', {}
         return status.level[0], status.message, {entry.key: entry.value for entry in status.values}
+
+    def wait_status(self, name, words='', level=None, **values):
+        """Waits for a diagnostic of a node with these words, and of this level and with these values where given."""
+
+        def is_said():
+            said_level, message, said = self.status(name)
+            is_level = said_level >= 0 if level is None else said_level == level
+            return is_level and words in message and values.items() <= said.items()
+
+        wait(is_said, f'a diagnostic of {name}: {words} {level} {values}')
 
     def call(self, kind, service, request):
         """The answer of a service."""

@@ -10,9 +10,8 @@ from pathlib import Path
 
 
 def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchmark):
-    calls = min(
-        load_benchmark('image_trace').follow(5), key=len
-    )  # a busy machine has some images decided again
+    # a busy machine has some images decided again
+    calls = min(load_benchmark('image_trace').follow(5), key=len)
     seen = {(file, name.split('.')[-1]) for file, name in calls}
     assert {
         ('runtime/detection_stream.py', 'detect'),

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import weakref
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from invented_networks import (
     make_classifier,
     make_magnifier,
 )
+from measurable_network import rough_profile
 from python_run import run_python
 from waiting import WAIT_S, wait_until
 
@@ -49,7 +51,6 @@ from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.runtime.task import Task
 from deadline_perception.timing.calibration import CalibrationFile
 from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import measure_profile
 from deadline_perception.timing.recent_times import LEAST_RATIOS
 from deadline_perception.timing.time_model import TimeModel
 
@@ -59,10 +60,7 @@ AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
 
 @pytest.fixture(scope='module')
 def profile():
-    """Of an invented network, measured once."""
-    return measure_profile(
-        make_magnifier(), [IMAGE], repeats=2, whole_paths=2, path_repeats=2, time_limit_s=2.0
-    )
+    return rough_profile(make_magnifier())
 
 
 class GatedNetwork(InventedNetwork):
@@ -132,14 +130,6 @@ def test_the_time_since_the_capture_counts_against_the_budget(detector):
     assert answer.record.remaining_ms < AMPLE_MS - 5000.0
 
 
-def test_bounds_are_calibrated_by_the_frames_of_every_stream(detector):
-    for _ in range(3):
-        detector.detect(IMAGE, AMPLE_MS)
-    with detector.stream() as stream:
-        stream.detect(IMAGE, AMPLE_MS)
-    assert detector.loaded.task.times.calibrator.frames == 4
-
-
 def test_a_network_that_is_late_is_answered_for_by_tracks_at_the_deadline(detector, network):
     detector.detect(IMAGE, AMPLE_MS, stamp_ns=10**9)
     network.gate.clear()
@@ -187,18 +177,24 @@ def test_what_cannot_be_answered_is_refused_with_value_and_unit(detector, wrong,
         detector.detect(**{'image_bgr': IMAGE, 'budget_ms': 50.0, **wrong})
 
 
-def test_unknown_models_and_missing_profiles_are_refused_and_leave_no_thread(tmp_path, monkeypatch):
+def test_what_no_detector_is_made_of_is_refused_and_leaves_no_thread(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     before = set(threading.enumerate())
-    with pytest.raises(
-        ModelNotFound, match=r'weights file unheard_of does not exist; expected .* \(.*street'
-    ):
+    missing = r'weights file unheard_of does not exist; expected .* \(.*street'
+    with pytest.raises(ModelNotFound, match=missing):
         DeadlineDetector('unheard_of')
-    for wrong in (None, GatedNetwork):
-        with pytest.raises(ValueError, match='model is .*, expected a name, a file, a network'):
-            DeadlineDetector(wrong)
     with pytest.raises(NoProfile, match='no latency profile.* Measure one: measure_profile of'):
         DeadlineDetector(make_magnifier(), measures=False)
+    for model, options, said in (
+        (None, {}, 'model is .*, expected a name, a file, a network'),
+        (GatedNetwork, {}, 'model is .*, expected a name, a file, a network'),
+        ('street', {'priority': 'high'}, "priority is 'high', expected one of auto, off"),
+        ('street', {'classes': 'coco'}, 'the network names its own'),
+        (make_magnifier(), {'classes': ('car',)}, 'the network names its own'),
+        (make_magnifier(), {'min_score': 2}, r'min_score is 2, expected a number in \[0, 1\]'),
+    ):
+        with pytest.raises(ValueError, match=said):
+            DeadlineDetector(model, **options)
     assert no_threads_but(before)
 
 
@@ -240,6 +236,7 @@ def test_one_stream_at_a_time_and_detect_opens_its_own(detector):
     detector.detect(IMAGE, AMPLE_MS)
     with detector.stream() as stream:  # takes the place of that of `detect`
         assert stream.detect(IMAGE, AMPLE_MS).in_time
+        assert detector.loaded.task.times.calibrator.frames == 2  # by the frames of every stream
         for again in (detector.stream, lambda: detector.detect(IMAGE, AMPLE_MS)):
             with pytest.raises(ValueError, match='a stream of this detector is open'):
                 again()
@@ -342,14 +339,11 @@ def test_images_of_several_threads_are_answered_in_turn_timed_from_the_call(dete
     network.gate.set()
     for thread in threads:
         thread.join(WAIT_S)
-    assert [answer.in_time for answer in answers] == [True] * 4
-    assert all(answer.superseded == 0 for answer in answers)
-    assert all(
-        answer.record.arrived_ms - answer.record.stamp.age_ms < opened_ms for answer in answers
-    )
-    assert (
-        sum(answer.record.arrived_ms > opened_ms for answer in answers) == 3
-    )  # one turn after the other
+    assert [(answer.in_time, answer.superseded) for answer in answers] == [(True, 0)] * 4
+    records = [answer.record for answer in answers]
+    assert all(record.arrived_ms - record.stamp.age_ms < opened_ms for record in records)
+    # one turn after the other
+    assert sum(record.arrived_ms > opened_ms for record in records) == 3
 
 
 def test_the_slowdown_is_what_frames_or_others_tell(detector):
@@ -361,13 +355,6 @@ def test_the_slowdown_is_what_frames_or_others_tell(detector):
         stream.slowdown = 2
         assert stream.detect(IMAGE, AMPLE_MS).record.conditions.slowdown == stream.slowdown == 2.0
         stream.slowdown = None
-
-
-def test_a_priority_that_is_none_is_refused_at_once():
-    before = set(threading.enumerate())
-    with pytest.raises(ValueError, match="priority is 'high', expected one of auto, off"):
-        DeadlineDetector('street', priority='high')
-    assert no_threads_but(before)
 
 
 def test_close_ends_every_thread_and_a_closed_detector_says_so(network, profile):
@@ -430,23 +417,19 @@ def test_detectors_that_share_an_executor_run_on_its_thread_the_earliest_deadlin
     order, done = [], threading.Semaphore(0)
     networks = {name: GatedNetwork() for name in ('busy', 'late', 'soon')}
     before = set(threading.enumerate())
+
+    def tell(name, answer):
+        order.append(name)
+        done.release()
+
     with Executor() as executor:
         streams = {}
         for name, network in networks.items():
-
-            def tell(answer, name=name):
-                order.append(name)
-                done.release()
-
-            streams[name] = DeadlineDetector(task_of(network, profile), executor=executor).stream(
-                tell
-            )
+            detector = DeadlineDetector(task_of(network, profile), executor=executor)
+            streams[name] = detector.stream(partial(tell, name))
         networks['busy'].gate.clear()
-        for name, budget_ms in (
-            ('busy', AMPLE_MS),
-            ('late', 2.0 * AMPLE_MS),
-            ('soon', AMPLE_MS),
-        ):
+        budgets_ms = {'busy': AMPLE_MS, 'late': 2.0 * AMPLE_MS, 'soon': AMPLE_MS}
+        for name, budget_ms in budgets_ms.items():
             streams[name].submit(IMAGE, 1, budget_ms)
             wait_until(lambda: streams['busy'].pipeline.busy_since_ms is not None)
         networks['busy'].gate.set()
@@ -511,13 +494,9 @@ def test_a_detector_that_is_dropped_says_so_and_leaves_no_thread(profile):
 
 
 def test_a_stream_keeps_its_detector_as_long_as_somebody_has_it(profile):
-    answers, done = [], threading.Event()
-    stream = DeadlineDetector(task_of(GatedNetwork(), profile)).stream(
-        lambda answer: (answers.append(answer), done.set())
-    )
+    stream = DeadlineDetector(task_of(GatedNetwork(), profile)).stream()
     gc.collect()
-    stream.submit(IMAGE, 1, AMPLE_MS)
-    assert done.wait(WAIT_S) and answers[0].in_time
+    assert stream.detect(IMAGE, AMPLE_MS).in_time
     stream.close()
 
 
@@ -632,13 +611,10 @@ def test_a_stream_refuses_numbers_that_are_none(detector):
                     give()
 
 
-def test_without_a_budget_there_is_no_limit(detector):
-    answer = detector.detect(IMAGE, None)
+def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):
+    answer = detector.detect(IMAGE, None)  # without a limit
     assert answer.in_time and answer.budget_ms == math.inf
     assert re.fullmatch(r'<Answer 1 objects, \S+, [0-9.]+ ms, in time>', repr(answer))
-
-
-def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):
     answer = detector.detect(IMAGE, AMPLE_MS)
     assert re.fullmatch(r'<Answer 1 objects, \S+, [0-9.]+ of 20000 ms, in time>', repr(answer))
     assert len(pickle.dumps(answer)) < 100_000
@@ -661,8 +637,6 @@ def test_objects_below_the_lowest_score_are_in_no_answer(network, profile):
             assert len(detector.detect(IMAGE, AMPLE_MS)) == count
             with detector.stream() as stream:
                 assert len(stream.detect(IMAGE, AMPLE_MS)) == count
-    with pytest.raises(ValueError, match=r'min_score is 2, expected a number in \[0, 1\]'):
-        DeadlineDetector(task_of(network, profile), min_score=2)
 
 
 def test_an_object_has_one_id_along_a_stream_and_none_in_single_images(detector, network):
@@ -748,13 +722,6 @@ def test_a_cancelled_request_leaves_its_place_to_others(detector, network):
     detector.close()
     with pytest.raises(StreamClosed, match='closed'):
         asyncio.run(detector.adetect(IMAGE, AMPLE_MS))
-
-
-def test_classes_are_for_networks_that_do_not_name_their_own(tmp_path):
-    with pytest.raises(ValueError, match='the network names its own'):
-        DeadlineDetector(make_magnifier(), classes=('car',))
-    with pytest.raises(ValueError, match='the network names its own'):
-        DeadlineDetector('street', classes='coco')
 
 
 def test_the_short_import_works_beside_the_messages(tmp_path):

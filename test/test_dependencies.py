@@ -27,23 +27,13 @@ DISTRIBUTIONS = {
 }
 # Extras that `make setup` does not install.
 APART = ('benchmarks', 'docs', 'supervision', 'test', 'view')
-# Of ROS, declared in package.xml.
-OF_ROS = {
-    'ament_index_python',
-    'builtin_interfaces',
-    'cv_bridge',
-    'diagnostic_msgs',
-    'geometry_msgs',
-    'lifecycle_msgs',
-    'nav_msgs',
-    'rcl_interfaces',
-    'rclpy',
-    'rosgraph_msgs',
-    'sensor_msgs',
-    'std_msgs',
-    'vision_msgs',
-    'visualization_msgs',
-}
+PYPROJECT = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))
+# Declared in package.xml.
+(OF_ROS,) = (
+    set(contract['forbidden_modules'])
+    for contract in PYPROJECT['tool']['importlinter']['contracts']
+    if contract['name'] == 'Only nodes import ROS'
+)
 
 
 def normal(name):
@@ -52,8 +42,8 @@ def normal(name):
 
 def groups():
     """The package's own dependencies in pyproject.toml, under an empty name, and those of each optional group."""
-    project = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))['project']
-    optional = project['optional-dependencies']
+    project = PYPROJECT['project']
+    optional = dict(project['optional-dependencies'])
     (inner,) = (
         re.fullmatch(r'deadline_perception\[(.*)\]', line)[1] for line in optional.pop('all')
     )
@@ -170,14 +160,10 @@ def test_set_up_installs_what_is_declared_and_pinned(distro, python):
         for line in lines
         if not name.startswith('ros-') and name not in ('docs', 'view') or name == f'ros-{distro}'
     ]
-    pins = [
-        Requirement(line)
-        for line in (ROOT / 'constraints.txt').read_text().splitlines()
-        if line[0] != '#'
-    ]
-    pins = [
-        pin for pin in pins if normal(pin.name) in versions
-    ]  # not each is needed by each Python
+    lines = (ROOT / 'constraints.txt').read_text().splitlines()
+    pins = [Requirement(line) for line in lines if line[0] != '#']
+    # not each is needed by each Python
+    pins = [pin for pin in pins if normal(pin.name) in versions]
     assert len(wanted) > 40 and len(pins) > 60
     for one in wanted + pins:
         if not one.marker or one.marker.evaluate(place):

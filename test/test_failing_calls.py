@@ -50,21 +50,3 @@ def test_what_is_not_whole_is_called_wrong(load_benchmark, status, words, found,
     path = benchmark.WritePath('a', lambda folder: None)
     said = benchmark.problem(path, status, words, BEFORE, AFTER, found)
     assert said.startswith(wrong) and bool(said) == bool(wrong)
-
-
-def test_allocations_are_tried_one_by_one_or_evenly_spaced(load_benchmark):
-    spaced = load_benchmark('failing_calls').spaced
-    assert spaced(4, 10) == [0, 1, 2, 3]
-    assert spaced(101, 5) == [0, 25, 50, 75, 100]
-
-
-def test_an_abort_is_told_by_signal_and_innermost_line(load_benchmark):
-    benchmark = load_benchmark('failing_calls')
-    words = (
-        'memory allocation of 16 bytes failed\n\nFatal Python error: Aborted\n\n'
-        'Current thread (most recent call first):\n  File "/a/torch.py", line 3 in save\n'
-    )
-    end = benchmark.End(70, words, signal='SIGABRT')
-    assert benchmark.place_of_abort(end) == (
-        'memory allocation of 16 bytes failed, in torch.py save'
-    )

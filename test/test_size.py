@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -16,18 +14,8 @@ MOST_PARTS = 9  # folders and modules at its top
 
 
 @pytest.fixture(scope='module')
-def size(repository: Path) -> ModuleType:
-    """`benchmarks/size.py` as a module."""
-    folder = repository / 'benchmarks'
-    sys.path.insert(0, str(folder))
-    try:
-        spec = importlib.util.spec_from_file_location('size_benchmark', folder / 'size.py')
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(folder))
-    return module
+def size(load_benchmark) -> ModuleType:
+    return load_benchmark('size')
 
 
 @pytest.fixture(scope='module')

@@ -1,4 +1,4 @@
-"""Videos whose frames come at any times."""
+"""Videos of images, whose frames come at an even rate or at any times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+
+
+def write_video(file: Path, images: Sequence[np.ndarray], rate_hz=20.0, code='MJPG') -> Path:
+    """Images uint8 `[H, W, 3]` at an even rate."""
+    height, width = images[0].shape[:2]
+    kind = cv2.VideoWriter_fourcc(*code)
+    writer = cv2.VideoWriter(str(file), kind, rate_hz, (width, height))
+    for image in images:
+        writer.write(image)
+    writer.release()
+    return file
 
 
 def matroska(file: Path, times_ms: Sequence[int]) -> Path:

@@ -10,7 +10,7 @@ WAIT_S = 90.0
 ASK_AGAIN_S = 20.0
 
 
-def wait(condition, what):
+def wait(condition, what='a condition'):
     """Waits until a condition holds; fails when it never does."""
     until = time.monotonic() + WAIT_S
     while not condition():

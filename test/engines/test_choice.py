@@ -4,8 +4,7 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines import segment_store
 from deadline_perception.engines.choice import choose_engine, is_installed
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_store import FORMAT, StoreError, store_origin
-from deadline_perception.extras.preparation.store_writer import StoreWriter
+from deadline_perception.engines.segment_store import StoreError
 
 FACTS = read_device_facts('cpu')
 COMMAND = r'Prepare them: .*deadline-perception profile --weights w.safetensors'
@@ -36,19 +35,6 @@ def test_without_openvino_auto_is_eager_and_says_what_to_install(prepared, monke
         'OpenVINO is not installed: pip install'
         in choose_engine('auto', prepared.network(), FACTS).notice
     )
-
-
-def test_segments_of_another_format_are_refused_and_made_anew(prepared):
-    network = prepared.network()
-    assert choose_engine('auto', network, FACTS).identity.startswith('openvino ')
-    file = prepared.folder / 'segments.json'
-    text = file.read_text()
-    file.write_text(text.replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'))
-    try:
-        assert 'cannot be used: ' in choose_engine('auto', network, FACTS).notice
-        assert StoreWriter.resume(prepared.folder, store_origin(FACTS)).segments == {}
-    finally:
-        file.write_text(text)
 
 
 def test_an_unknown_engine_is_refused():

@@ -12,7 +12,7 @@ from made_up_detector import redirected_run
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.compiled_segments import CompiledSegments
 from deadline_perception.engines.eager import as_arrays
-from deadline_perception.engines.segment_store import Form, SegmentStore, StoreError, store_origin
+from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 
 
@@ -120,12 +120,6 @@ def test_segments_compile_while_memory_is_locked(prepared, monkeypatch):
     network.engine = engine(prepared)
     network.detect(prepared.images[0], network.path_space.largest)
     assert network.engine._refused == {}
-
-
-def test_a_store_that_is_not_whole_is_refused(prepared):
-    next(prepared.folder.glob('*.blob')).write_bytes(b'')
-    with pytest.raises(StoreError, match='damaged'):
-        engine(prepared)
 
 
 def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):

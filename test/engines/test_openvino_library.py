@@ -1,36 +1,31 @@
 import ctypes
-import subprocess
 import sys
 import threading
 
 import pytest
+from python_run import run_python
 
 from deadline_perception.engines.openvino_library import _libc, _SignalStack, own_signal_stack
 
 pytest.importorskip('openvino')
 
 
-def run(program):
-    return subprocess.run(
-        [sys.executable, '-c', program], capture_output=True, text=True, timeout=100
-    )
-
-
 def test_telemetry_stays_out_of_the_process():
-    told = run(
+    told = run_python(
+        '-c',
         'import sys; from deadline_perception.engines.openvino_library import load_openvino; load_openvino(); '
-        'from openvino import convert_model; print(sys.modules["openvino_telemetry"])'
+        'from openvino import convert_model; print(sys.modules["openvino_telemetry"])',
     )
     assert told.stdout.strip() == 'None'
-    assert (
-        sys.modules['openvino_telemetry'] is None
-    )  # nor do tests that import openvino themselves report anything
+    # nor do tests that import openvino themselves report anything
+    assert sys.modules['openvino_telemetry'] is None
 
 
 @pytest.mark.parametrize('forget', ['openvino_core.cache_clear', 'lambda: None'])
 def test_a_signal_is_survived_after_the_driver_is_gone(forget):
     """Its end in another thread takes the signal stack away that it had given to the first one."""
-    ended = run(
+    ended = run_python(
+        '-c',
         'import faulthandler, signal, threading\n'
         'faulthandler.enable()\n'  # gives the thread a stack for signals
         'signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))\n'
@@ -39,7 +34,7 @@ def test_a_signal_is_survived_after_the_driver_is_gone(forget):
         f'thread = threading.Thread(target={forget})\n'
         'thread.start()\n'
         'thread.join()\n'
-        'signal.raise_signal(signal.SIGTERM)\n'
+        'signal.raise_signal(signal.SIGTERM)\n',
     )
     assert (ended.returncode, ended.stdout) == (0, 'heard\n'), ended.stderr
 
@@ -91,7 +86,7 @@ def test_models_that_may_have_all_cores_share_what_they_compute_with():
         'assert "EXCLUSIVE_ASYNC_REQUESTS" not in cpu_settings(2) and cpu_settings(1)["NUM_STREAMS"] == 0\n'
         'print(shared, own)\n'
     )
-    told = run(program)
+    told = run_python('-c', program)
     assert told.returncode == 0, told.stderr
     shared, own = map(int, told.stdout.split())
     assert shared <= own - 6

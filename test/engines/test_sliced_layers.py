@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
+from python_run import run_python
 from torch import nn
 from torch.nn import functional as F
 
@@ -59,14 +57,7 @@ torch.testing.assert_close(layer.weight.grad, expected, rtol=1e-4, atol=1e-3)
 @pytest.mark.slow
 def test_the_gradient_of_a_strided_layer_of_few_channels_leaves_memory_alone():
     """oneDNN's own ends the process or is wrong; a process of its own, for it would end this one."""
-    run = subprocess.run(
-        [sys.executable, '-c', _STRIDED],
-        cwd=Path(__file__).parent,
-        timeout=120,
-        env={**os.environ, 'PYTHONPATH': str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-    )
+    run = run_python('-c', _STRIDED, cwd=Path(__file__).parent, timeout=120)
     assert run.returncode == 0, run.stderr[-2000:]
 
 

@@ -3,29 +3,25 @@
 import asyncio
 import importlib.util
 import json
-import os
-import socket
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-from exported_files import SIZE, exported
+from exported_files import exported
 from invented_networks import MAGNIFIER, make_magnifier
+from measurable_network import rough_profile
+from plain_images import grey, write_images
 from python_run import run_python
 from recorded_run import write_drive
-from timed_videos import matroska
+from timed_videos import matroska, write_video
+from waiting import free_port
 
-from deadline_perception.core.device import (
-    DEFAULT_THREADS,
-    process_environment,
-    read_device_facts,
-    use_threads,
-)
+from deadline_perception.core.device import DEFAULT_THREADS, read_device_facts, use_threads
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import LatencyProfile, default_profile_path, measure_profile
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 
 pytestmark = pytest.mark.slow
 
@@ -55,21 +51,10 @@ AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
 def cache(tmp_path_factory) -> Path:
     """A cache folder that holds the profile of the invented network."""
     folder = tmp_path_factory.mktemp('cache')
-    network = make_magnifier()
     use_threads(DEFAULT_THREADS)
-    profile = measure_profile(
-        network,
-        [np.zeros((48, 64, 3), np.uint8)],
-        repeats=2,
-        whole_paths=2,
-        path_repeats=2,
-        time_limit_s=2.0,
-    )
-    profile.save(
-        default_profile_path(
-            network.config_name, read_device_facts(), folder / 'deadline_perception' / 'profiles'
-        )
-    )
+    profile = rough_profile(make_magnifier())
+    places = folder / 'deadline_perception' / 'profiles'
+    profile.save(default_profile_path(profile.config_name, read_device_facts(), places))
     return folder
 
 
@@ -109,15 +94,12 @@ def test_each_script_is_short_and_has_its_test(repository):
 
 
 def photographs(folder: Path, count: int) -> Path:
-    folder.mkdir()
-    for number in range(count):
-        cv2.imwrite(str(folder / f'{number}.jpg'), np.full((48, 64, 3), 90, np.uint8))
-    return folder
+    return write_images(folder, [grey(48, 64, 90)] * count, 'jpg')
 
 
 def test_overlay(example, tmp_path):
     folder = photographs(tmp_path / 'frames', 4)
-    cv2.imwrite(str(folder / '2.jpg'), np.zeros((40, 80, 3), np.uint8))  # of another size
+    cv2.imwrite(str(folder / '2.jpg'), grey(40, 80))  # of another size
     example('overlay').main(str(folder), str(tmp_path / 'out.mp4'), MODEL, AMPLE_MS)
     video = cv2.VideoCapture(str(tmp_path / 'out.mp4'))
     pictures = []
@@ -137,9 +119,7 @@ def test_folder_to_coco(example, tmp_path):
 
 def test_asyncio_service(example):
     async def ask() -> dict:
-        with socket.socket() as free:
-            free.bind(('localhost', 0))
-            port = free.getsockname()[1]
+        port = free_port()
         service = asyncio.create_task(example('asyncio_service').main(port, MODEL, AMPLE_MS))
         while True:
             try:
@@ -148,7 +128,7 @@ def test_asyncio_service(example):
             except OSError:
                 assert not service.done(), service.exception()
                 await asyncio.sleep(0.05)
-        writer.write(cv2.imencode('.jpg', np.full((48, 64, 3), 90, np.uint8))[1].tobytes())
+        writer.write(cv2.imencode('.jpg', grey(48, 64, 90))[1].tobytes())
         writer.write_eof()
         content = json.loads(await reader.read())
         service.cancel()
@@ -175,8 +155,7 @@ def test_with_supervision(example, tmp_path):
 
 
 def test_image(example, capsys, tmp_path):
-    cv2.imwrite(str(tmp_path / 'one.png'), np.full((48, 64, 3), 90, np.uint8))
-    example('image').main(str(tmp_path / 'one.png'), MODEL)
+    example('image').main(str(photographs(tmp_path / 'photos', 1) / '0.jpg'), MODEL)
     told = capsys.readouterr().out
     assert 'ms of 100, in time: ' in told and 'path z' in told
     drawn = cv2.imread(str(tmp_path / 'out/examples/image.jpg'))
@@ -187,13 +166,9 @@ def test_image(example, capsys, tmp_path):
 
 
 def test_video(example, tmp_path):
-    writer = cv2.VideoWriter(
-        str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 20.0, (64, 48)
-    )
-    for value in range(12):
-        writer.write(np.full((48, 64, 3), 10 * value, np.uint8))
-    writer.release()
-    outcomes = example('video').main(str(tmp_path / 'drive.avi'), MODEL, AMPLE_MS)
+    images = [grey(48, 64, 10 * value) for value in range(12)]
+    file = write_video(tmp_path / 'drive.avi', images)
+    outcomes = example('video').main(str(file), MODEL, AMPLE_MS)
     assert outcomes['DETECTED'] >= 1
     assert outcomes['DETECTED'] + outcomes['superseded'] == 12
     assert cv2.VideoCapture(str(tmp_path / 'out/examples/video.mp4')).isOpened()
@@ -212,18 +187,14 @@ def test_a_video_of_variable_rate_is_played_at_its_times(example, tmp_path, monk
     assert 0.0 < cv2.VideoCapture('out/examples/video.mp4').get(cv2.CAP_PROP_FPS) <= 60.0
 
 
+@pytest.mark.usefixtures('network_settings')
 def test_own_onnx_model(repository, tmp_path, cache):
     # centre, width, height, and the scores of two classes
     cells = np.zeros((1, 6, 126), np.float32)
     cells[0, :, 7] = 48.0, 32.0, 40.0, 20.0, 0.9, 0.1
-    file = exported(
-        tmp_path / 'yolo.xml',
-        {'output0': cells},
-        size=SIZE,
-        facts={'names': "{0: 'car', 1: 'dog'}"},
-    )
-    script = repository / 'examples' / 'own_onnx_model.py'
-    done = run_python(script, file, env={**os.environ, **process_environment(DEFAULT_THREADS)})
+    names = {'names': "{0: 'car', 1: 'dog'}"}
+    file = exported(tmp_path / 'yolo.xml', {'output0': cells}, facts=names)
+    done = run_python(repository / 'examples' / 'own_onnx_model.py', file)
     assert done.returncode == 0, done.stderr
     assert 'in time: True' in done.stdout and 'car 0.90 at' in done.stdout
 
@@ -248,12 +219,8 @@ def test_bag_to_report(example, tmp_path):
 
 
 def test_labels_from_a_bag(example, tmp_path):
-    (tmp_path / 'images').mkdir()
-    for number in range(3):
-        cv2.imwrite(str(tmp_path / 'images' / f'{number}.png'), np.zeros((48, 64, 3), np.uint8))
-    example('labels_from_a_bag').main(
-        str(tmp_path / 'images'), str(tmp_path / 'labels.json'), MODEL
-    )
+    folder = photographs(tmp_path / 'images', 3)
+    example('labels_from_a_bag').main(str(folder), str(tmp_path / 'labels.json'), MODEL)
     content = json.loads((tmp_path / 'labels.json').read_text())
     assert [row['bbox'] for row in content['annotations']] == [[16.0, 12.0, 16.0, 12.0]] * 3
     assert content['categories'] == [{'id': 1, 'name': 'thing'}] and len(content['images']) == 3

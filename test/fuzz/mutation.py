@@ -8,43 +8,24 @@ import sqlite3
 import struct
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
 import lz4.frame
 import zstandard
 
-_ODD = (
-    None,
-    True,
-    False,
-    0,
-    -1,
-    1,
-    2**31,
-    2**63,
-    10**29,
-    -(10**29),
-    0.5,
-    1e308,
-    -1e308,
-    1e-320,
-    float('nan'),
-    float('inf'),
-    '',
-    'a',
-    'x' * 5000,
-    'a\nb',
-    '\0',
-    '\u202e',
-    '\ud800',
-    '../../etc/passwd',
-    '/dev/zero',
-    '{}',
-    [],
-    {},
-    [[]],
-    [None],
-    {'': None},
-)
+_WHOLE = (0, -1, 1, 2**31, 2**63, 10**29, -(10**29))
+_DECIMAL = (0.5, 1e308, -1e308, 1e-320, float('nan'), float('inf'))
+_TEXTS = ('', 'a', 'x' * 5000, 'a\nb', '\0', '\u202e', '\ud800')
+_PLACES = ('../../etc/passwd', '/dev/zero')
+_SHAPES = ('{}', [], {}, [[]], [None], {'': None})
+_ODD = (None, True, False, *_WHOLE, *_DECIMAL, *_TEXTS, *_PLACES, *_SHAPES)
+_CODECS = {
+    b'lz4': (lz4.frame.compress, lz4.frame.decompress),
+    b'zstd': (
+        zstandard.ZstdCompressor().compress,
+        partial(zstandard.ZstdDecompressor().decompress, max_output_size=2**16),
+    ),
+}
 _CHUNK, _HEAD = 0x06, 9
 _MAGIC = b'\x89MCAP0\r\n'
 Bytes = Callable[[bytes], bytes]
@@ -160,15 +141,8 @@ def _joined(records: list[tuple[int, bytes]]) -> bytes:
 def _chunk(data: bytes, rng: random.Random, change: Bytes) -> bytes:
     size, _, length = struct.unpack_from('<QII', data, 16)
     name = data[32 : 32 + length]
-    inner = data[40 + length :]
-    inner = (
-        zstandard.ZstdDecompressor().decompress(inner, max_output_size=2**16)
-        if name == b'zstd'
-        else lz4.frame.decompress(inner)
-        if name == b'lz4'
-        else inner
-    )
-    records = _records(inner + b'\0' * len(_MAGIC))
+    compress, decompress = _CODECS.get(name, (bytes, bytes))
+    records = _records(decompress(data[40 + length :]) + b'\0' * len(_MAGIC))
     place = rng.randrange(len(records))
     act = rng.random()
     if act < 0.3:
@@ -177,13 +151,7 @@ def _chunk(data: bytes, rng: random.Random, change: Bytes) -> bytes:
         records[place] = records[place][0], change(records[place][1])
     inner = _joined(records)
     stated = len(inner) if rng.random() < 0.8 else rng.choice((0, size, 2**31, 2**62))
-    inner = (
-        zstandard.ZstdCompressor().compress(inner)
-        if name == b'zstd'
-        else lz4.frame.compress(inner)
-        if name == b'lz4'
-        else inner
-    )
+    inner = compress(inner)
     head = data[:16] + struct.pack('<QII', stated, 0, length) + name
     return head + struct.pack('<Q', len(inner)) + inner
 

@@ -14,15 +14,16 @@ from contextlib import closing
 from pathlib import Path
 
 import cv2
-import flatbuffers
 import numpy as np
 import torch
 from made_up_detector import TINY
 from made_up_network import made_up_profile
 from mcap.writer import CompressionType, IndexType, Writer
+from plain_images import grey
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as BagWriter
 from safetensors.torch import save
+from timed_videos import write_video
 
 from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.extras.weights_writer import build_detector
@@ -173,10 +174,7 @@ def _videos() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         for ending, code in (('.avi', 'MJPG'), ('.mp4', 'mp4v'), ('.mkv', 'mp4v')):
             file = Path(folder) / f'whole{ending}'
-            writer = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*code), 10.0, (32, 16))
-            for shade in range(3):
-                writer.write(np.full((16, 32, 3), shade * 40, np.uint8))
-            writer.release()
+            write_video(file, [grey(16, 32, shade * 40) for shade in range(3)], 10.0, code)
             found.append(file.read_bytes())
     return [content for content in found if content]
 
@@ -209,98 +207,11 @@ def openvino_ir() -> tuple[bytes, bytes]:
 
 
 def _tflite() -> list[bytes]:
-    """A model of one operation, and a detector that ends with an operation that OpenVINO does not know."""
-    return [_tflite_of(b''), _tflite_of(b'TFLite_Detection_PostProcess')]
-
-
-def _tflite_of(custom: bytes) -> bytes:
-    import tflite
-    from flatbuffers import flexbuffers
-
-    words = flatbuffers.Builder(1024)
-    int32, logistic, reshape, other = 2, 14, 22, 32  # numbers of TensorFlow Lite's schema
-
-    def vector(items: list[int], make: Callable) -> int:
-        make(words, len(items))
-        for item in reversed(items):
-            words.PrependUOffsetTRelative(item)
-        return words.EndVector()
-
-    def numbers(values: list[int]) -> int:
-        return words.CreateNumpyVector(np.array(values, np.int32))
-
-    def tensor(name: str, shape: list[int], buffer: int, kind: int = 0) -> int:
-        place, sizes = words.CreateString(name), numbers(shape)
-        tflite.TensorStart(words)
-        tflite.TensorAddName(words, place)
-        tflite.TensorAddShape(words, sizes)
-        tflite.TensorAddBuffer(words, buffer)
-        tflite.TensorAddType(words, kind)
-        return tflite.TensorEnd(words)
-
-    anchors = words.CreateNumpyVector(np.zeros(48 * 4 * 4, np.uint8))
-    rows = words.CreateNumpyVector(np.array([1, 48, 4], np.int32).view(np.uint8))
-    buffers = []
-    for data in (None, anchors, rows):
-        tflite.BufferStart(words)
-        if data is not None:
-            tflite.BufferAddData(words, data)
-        buffers.append(tflite.BufferEnd(words))
-    tensors = [
-        tensor('image', [1, 8, 8, 3], 0),
-        tensor('boxes', [1, 48, 4], 0),
-        tensor('scores', [1, 48, 4], 0),
-        tensor('anchors', [48, 4], 1),
-        tensor('out', [1, 8, 8, 3], 0),
-        tensor('rows', [3], 2, int32),
+    """A model of one operation, and a detector that ends with one of TensorFlow Lite's own, which OpenVINO does not
+    know; written once with flatbuffers."""
+    return [
+        file.read_bytes() for file in sorted((Path(__file__).parent / 'whole').glob('*.tflite'))
     ]
-
-    def operator(code: int, taken: list[int], given: list[int], options: int = 0) -> int:
-        taken, given = numbers(taken), numbers(given)
-        tflite.OperatorStart(words)
-        tflite.OperatorAddOpcodeIndex(words, code)
-        tflite.OperatorAddInputs(words, taken)
-        tflite.OperatorAddOutputs(words, given)
-        if options:
-            tflite.OperatorAddCustomOptions(words, options)
-        return tflite.OperatorEnd(words)
-
-    def operator_code(number: int, name: bytes = b'') -> int:
-        place = words.CreateString(name) if name else 0
-        tflite.OperatorCodeStart(words)
-        tflite.OperatorCodeAddBuiltinCode(words, number)
-        tflite.OperatorCodeAddDeprecatedBuiltinCode(words, number)
-        if name:
-            tflite.OperatorCodeAddCustomCode(words, place)
-        return tflite.OperatorCodeEnd(words)
-
-    if custom:
-        scales = {'y_scale': 10.0, 'x_scale': 10.0, 'h_scale': 5.0, 'w_scale': 5.0}
-        options = words.CreateByteVector(flexbuffers.Dumps({**scales, 'num_classes': 3}))
-        reshaped = [operator(0, [0, 5], [given]) for given in (1, 2)]
-        operators = [*reshaped, operator(1, [1, 2, 3], [4], options)]
-        codes = [operator_code(reshape), operator_code(other, custom)]
-    else:
-        operators, codes = [operator(0, [0], [4])], [operator_code(logistic)]
-    inputs, outputs = numbers([0]), numbers([4, 1, 2, 3] if custom else [4])
-    all_tensors = vector(tensors, tflite.SubGraphStartTensorsVector)
-    operators = vector(operators, tflite.SubGraphStartOperatorsVector)
-    tflite.SubGraphStart(words)
-    tflite.SubGraphAddTensors(words, all_tensors)
-    tflite.SubGraphAddInputs(words, inputs)
-    tflite.SubGraphAddOutputs(words, outputs)
-    tflite.SubGraphAddOperators(words, operators)
-    graph = tflite.SubGraphEnd(words)
-    graphs = vector([graph], tflite.ModelStartSubgraphsVector)
-    codes = vector(codes, tflite.ModelStartOperatorCodesVector)
-    all_buffers = vector(buffers, tflite.ModelStartBuffersVector)
-    tflite.ModelStart(words)
-    tflite.ModelAddVersion(words, 3)
-    tflite.ModelAddOperatorCodes(words, codes)
-    tflite.ModelAddSubgraphs(words, graphs)
-    tflite.ModelAddBuffers(words, all_buffers)
-    words.Finish(tflite.ModelEnd(words), b'TFL3')
-    return bytes(words.Output())
 
 
 def _sets() -> list[str]:

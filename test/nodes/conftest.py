@@ -9,7 +9,9 @@ import sys
 import textwrap
 
 import pytest
+import rclpy
 from observed_nodes import NodeProcess, Observer, Repeater
+from rclpy.node import Node
 from waiting import WAIT_S, wait
 
 from deadline_perception.nodes.middleware import make_room_for_images
@@ -38,6 +40,23 @@ def observer(namespace):
     observer = Observer(namespace)
     yield observer
     observer.close()
+
+
+@pytest.fixture
+def make_node():
+    """Makes nodes in the test's own process, each a participant of its own with these words of a command line."""
+    made = []
+
+    def make(name, kind=Node, words=(), **options):
+        context = rclpy.Context()
+        rclpy.init(args=['program', '--ros-args', *words], context=context)
+        made.append(kind(name, context=context, **options))
+        return made[-1]
+
+    yield make
+    for node in made:
+        node.destroy_node()
+        node.context.try_shutdown()
 
 
 @pytest.fixture
@@ -96,21 +115,10 @@ def start_node(tmp_path, namespace):
     """Starts nodes as processes, in the test's namespace; none outlives the test, a failed one shows their words."""
     started = []
 
-    def start(name, parameters=None, remaps=None, words=(), environment=None, program=()):
+    def start(name, *given, **options):
         log = tmp_path / f'{name}{len(started)}.log'
-        node = NodeProcess(
-            name,
-            namespace,
-            log,
-            parameters or {},
-            remaps or {},
-            words,
-            tmp_path,
-            environment or {},
-            program,
-        )
-        started.append(node)
-        return node
+        started.append(NodeProcess(name, namespace, log, *given, **options))
+        return started[-1]
 
     yield start
     for node in started:

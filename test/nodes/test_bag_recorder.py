@@ -30,8 +30,7 @@ def recorded(file, topic):
 def first_recorded(observer, wait_for, topic, say):
     """Says something until the recorder has counted it."""
     wait_for(
-        lambda: say() or int(observer.status('bag_recorder')[2].get(f'messages {topic}', 0)) > 0,
-        f'a first message of {topic}',
+        lambda: say() or int(observer.status('bag_recorder')[2].get(f'messages {topic}', 0)) > 0
     )
 
 

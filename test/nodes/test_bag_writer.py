@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import resource
 import threading
 
 import pytest
+from full_disk import full_disk
 from mcap.writer import Writer
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
@@ -50,29 +50,19 @@ def test_nothing_is_overwritten_and_only_mcap_is_written(tmp_path):
     assert file.read_text() == 'precious'
     with pytest.raises(RecordingFailed, match='expected a name that ends with .mcap'):
         BagWriter(tmp_path / 'bag', message_types())
-
-
-def test_folder_that_cannot_be_made_is_named(tmp_path):
-    (tmp_path / 'file').write_text('')
-    with pytest.raises(
-        RecordingFailed, match='(cannot be written: Not a directory|exists already)'
-    ):
-        BagWriter(tmp_path / 'file' / 'bag.mcap', message_types())
+    with pytest.raises(RecordingFailed, match='cannot be written: Not a directory|exists already'):
+        BagWriter(file / 'bag.mcap', message_types())
 
 
 def test_when_there_is_no_more_room_the_rest_is_counted_and_what_was_written_can_be_read(tmp_path):
     """A limit on the size of files stands in for a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     writer = BagWriter(tmp_path / 'bag.mcap', message_types())
     writer.add_topic('/a', STRING)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, limits[1]))
+    with full_disk(3_000_000):
         for number in range(100):
             writer.put('/a', number, raw('x' * 100_000))
         with pytest.raises(RecordingFailed, match='lacks [0-9]+ messages: .*File too large'):
             writer.close()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert writer.dropped >= 60
     assert [time_ns for _, _, time_ns, _ in content(tmp_path / 'bag.mcap')] == list(range(22))
 

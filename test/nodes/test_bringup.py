@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import rclpy.node
 import yaml
 from waiting import WAIT_S
 
@@ -54,9 +53,8 @@ def test_config_is_what_the_declaration_writes(entry, repository):
     assert text == document_of(entry.name), 'run `make parameters`'
     ((node, section),) = yaml.safe_load(text).items()
     assert node == f'/**/{entry.name}'
-    assert section['ros__parameters'] == validate(
-        parameters_of(entry), {}
-    )  # all defaults are legal
+    defaults = validate(parameters_of(entry), {})  # which are legal
+    assert section['ros__parameters'] == defaults
     lines = text.splitlines()
     assert all(
         lines[number - 1].startswith('    # ')
@@ -91,11 +89,8 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     file = tmp_path / 'tasks.yaml'
     file.write_text('tasks: {}')
     orders = bringup.start_orders(values(tasks=str(file)))
-    assert [order.name for order in orders] == [
-        'vehicle_speed',
-        'contention_monitor',
-        'qos_scheduler',
-    ]
+    names = ['vehicle_speed', 'contention_monitor', 'qos_scheduler']
+    assert [order.name for order in orders] == names
     scheduler = orders[-1]
     assert f'tasks:="{file}"' in scheduler.command and scheduler.respawn
     assert scheduler.environment['OMP_NUM_THREADS'] == '2'
@@ -124,14 +119,12 @@ def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
 )
 def test_calibration_is_played_shown_and_recorded_under_one_name(given, wanted):
     visualizer = next(entry for entry in NODES if entry.name == 'path_visualizer')
-    for entry in (PLAYER, visualizer):
-        assert (
-            f'camera_info_topic:="{wanted}"'
-            in bringup.process_order(entry, values(**given)).command
-        )
-    assert (
-        f'camera/camera_info:={wanted}' in bringup.process_order(RECORDER, values(**given)).command
-    )
+    for entry, words in (
+        (PLAYER, f'camera_info_topic:="{wanted}"'),
+        (visualizer, f'camera_info_topic:="{wanted}"'),
+        (RECORDER, f'camera/camera_info:={wanted}'),
+    ):
+        assert words in bringup.process_order(entry, values(**given)).command
 
 
 def test_a_node_gets_its_files_before_single_parameters(tmp_path):
@@ -142,10 +135,8 @@ def test_a_node_gets_its_files_before_single_parameters(tmp_path):
         DETECTOR, values(params_file=str(file), image_transport='compressed')
     ).command
     files = [index for index, word in enumerate(command) if word == '--params-file']
-    assert [command[index + 1].rsplit('/', 1)[-1] for index in files] == [
-        'detector.yaml',
-        'mine.yaml',
-    ]
+    names = [Path(command[index + 1]).name for index in files]
+    assert names == ['detector.yaml', 'mine.yaml']
     assert max(files) < command.index('-p') < command.index('image_transport:="compressed"')
 
 
@@ -245,20 +236,9 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(
     observer, wait_for, namespace, tmp_path, load_benchmark
 ):
     log = (tmp_path / 'log').open('w+')
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            '-m',
-            'deadline_perception.nodes',
-            'bringup',
-            '--namespace',
-            namespace,
-            '--no-autostart',
-            '--image-topic',
-            '/cam',
-        ],
-        stderr=log,
-    )
+    words = f'--namespace {namespace} --no-autostart --image-topic /cam'.split()
+    program = [sys.executable, '-m', 'deadline_perception.nodes', 'bringup']
+    process = subprocess.Popen([*program, *words], stderr=log)
     names = {entry.name for entry in NODES}
 
     def running():
@@ -275,9 +255,7 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(
         for pid in killed.values():
             os.kill(pid, signal.SIGKILL)
         for name in names:
-            wait_for(
-                lambda: running().get(name, killed[name]) != killed[name], f'{name} to come back'
-            )
+            wait_for(lambda: running().get(name, killed[name]) != killed[name])
         assert observer.state('detector') == 'unconfigured'
         assert all(
             f'{name} died: killed by SIGKILL' in (tmp_path / 'log').read_text() for name in names
@@ -293,13 +271,6 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(
 
 
 @pytest.mark.parametrize('name', ['/data/a: b #3', '20240131', 'yes', '*cam', 'a"b\\c', "it's"])
-def test_a_text_reaches_the_node_as_it_is(name):
-    words = bringup.ros_arguments(PLAYER, values(bag=name))
-    context = rclpy.Context()
-    rclpy.init(args=['program', '--ros-args', *words], context=context)
-    node = rclpy.node.Node('bag_player', context=context)
-    try:
-        assert node.declare_parameter('bag', '').value == name
-    finally:
-        node.destroy_node()
-        context.try_shutdown()
+def test_a_text_reaches_the_node_as_it_is(make_node, name):
+    node = make_node('bag_player', words=bringup.ros_arguments(PLAYER, values(bag=name)))
+    assert node.declare_parameter('bag', '').value == name

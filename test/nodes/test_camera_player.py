@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import cv2
-import numpy as np
+from plain_images import grey, write_images
 from sensor_msgs.msg import Image
 
 from deadline_perception.core.images.image_message import to_bgr
@@ -9,8 +8,7 @@ from deadline_perception.nodes.messages import stamp_to_ns
 
 
 def test_a_folder_of_images_is_played_as_a_camera(start_node, observer, wait_for, tmp_path):
-    for value in (10, 200):
-        cv2.imwrite(str(tmp_path / f'{value:03d}.png'), np.full((48, 64, 3), value, np.uint8))
+    write_images(tmp_path, [grey(48, 64, 10), grey(48, 64, 200)])
     heard = observer.hear(Image, 'image')
     node = start_node('camera_player', {'source': tmp_path, 'rate_hz': 20.0})
     wait_for(lambda: len(heard) >= 5, 'five images')

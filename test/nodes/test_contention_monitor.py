@@ -13,15 +13,9 @@ from deadline_perception.nodes.service_quality import FRAMES
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 
 
-def latency(**changes):
-    return FrameLatency(
-        **{
-            'outcome': FrameLatency.DETECTED,
-            'idle_forecast_ms': 40.0,
-            'network_ms': 80.0,
-            **changes,
-        }
-    )
+def latency(outcome=FrameLatency.DETECTED, idle_forecast_ms=40.0, network_ms=80.0, **changes):
+    times = {'idle_forecast_ms': idle_forecast_ms, 'network_ms': network_ms}
+    return FrameLatency(outcome=outcome, **times, **changes)
 
 
 def learnt(*messages):
@@ -40,14 +34,10 @@ def test_every_frame_with_its_own_detections_teaches_the_slowdown_of_the_path_th
 def test_a_frame_that_was_given_up_teaches_only_what_it_had_exceeded():
     given_up = {'outcome': FrameLatency.COASTED}
     assert learnt(*[latency(network_ms=20.0, **given_up)] * 5).sources == ()
-    assert learnt(*[latency(network_ms=400.0, **given_up)] * 30).slowdown == pytest.approx(
-        10.0, rel=0.1
-    )
-    slow = [latency()] * 30
-    assert (
-        learnt(*slow, *[latency(network_ms=60.0, **given_up)] * 30).slowdown
-        == learnt(*slow).slowdown
-    )
+    exceeded = learnt(*[latency(network_ms=400.0, **given_up)] * 30)
+    assert exceeded.slowdown == pytest.approx(10.0, rel=0.1)
+    slow, early = [latency()] * 30, [latency(network_ms=60.0, **given_up)] * 30
+    assert learnt(*slow, *early).slowdown == learnt(*slow).slowdown
     assert learnt(latency(idle_forecast_ms=math.nan, network_ms=0.0, **given_up)).rejected == 0
 
 
@@ -92,8 +82,7 @@ def test_states_know_probe_and_frames_until_the_lifecycle_ends(start_node, obser
     assert 'proc_stat' in first.sources and 0.0 <= first.cpu_utilisation <= 1.0
     assert not first.degraded and first.reason == ''
     wait_for(
-        lambda: 'probe' in observer.status('contention_monitor')[2].get('contention_source', ''),
-        'the diagnostic',
+        lambda: 'probe' in observer.status('contention_monitor')[2].get('contention_source', '')
     )
     values = observer.status('contention_monitor')[2]
     assert values['state'] == 'active' and values['priority'].startswith('SCHED_OTHER, nice')
@@ -103,10 +92,7 @@ def test_states_know_probe_and_frames_until_the_lifecycle_ends(start_node, obser
     assert change('configure') and change('activate')
     wait_for(lambda: heard, 'a state after a second start')
     lates = observer.speaker(FrameLatency, 'detector/late')
-    wait_for(
-        lambda: lates.publish(latency(network_ms=4000.0)) or heard[-1].slowdown > 5.0,
-        'the slowdown that late frames show',
-    )
+    wait_for(lambda: lates.publish(latency(network_ms=4000.0)) or heard[-1].slowdown > 5.0)
     assert 'frames' in heard[-1].sources
     assert change('shutdown') and state() == 'finalized'
 
@@ -125,10 +111,7 @@ def test_one_pause_told_on_two_topics_is_no_load(start_node, observer, wait_for)
         before = len(heard)
         wait_for(lambda: len(heard) >= before + count, 'states after all frames')
 
-    wait_for(
-        lambda: latencies.publish(frame(20.0)) or (heard and 'frames' in heard[-1].sources),
-        'a state that knows frames',
-    )
+    wait_for(lambda: latencies.publish(frame(20.0)) or (heard and 'frames' in heard[-1].sources))
     for _ in range(40):
         latencies.publish(frame(20.0))
     next_states(2)

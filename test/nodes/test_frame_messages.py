@@ -57,12 +57,9 @@ def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
 def ran(feasible=True, bound_ms=60.0):
     """Its network ended at 150 ms."""
     planned = job()
-    planned.ended_ms, planned.times, planned.result = (
-        150.0,
-        FrameTimes(EvenForecast(), 1.25, 1.5),
-        'found',
-    )
+    planned.times, planned.result = FrameTimes(EvenForecast(), 1.25, 1.5), 'found'
     planned.plan, planned.path = Choice(PLANNED, 40.0, bound_ms, feasible, 0.3), RAN
+    planned.ended_ms = 150.0
     planned.remaining_ms, planned.decision_us = 90.0, 15.0
     for phase, took_ms in PHASES_MS:
         planned.leave(phase, took_ms)
@@ -82,9 +79,8 @@ def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
     assert message.header.frame_id == 'camera'
     assert (message.path, message.outcome) == (str(RAN), FrameLatency.DETECTED)
     assert (message.forecast_ms, message.evidence_age_ms) == (50.0, 0.0)
-    assert message.idle_forecast_ms == pytest.approx(
-        43.0 / (43.0 + 10.0) * 40.0
-    )  # 10 ms of the plan were skipped
+    # 10 ms of the plan were skipped
+    assert message.idle_forecast_ms == pytest.approx(43.0 / (43.0 + 10.0) * 40.0)
     assert message.bound_ms == pytest.approx(40.0 * 1.5 - 10.0)
     assert message.deadline_met
     assert not message.degraded

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import rclpy
 from hand_clock import Clock
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
@@ -15,16 +14,13 @@ from deadline_perception.runtime.image_flow import ImageFlow
 class Taken:
     """What an input gave."""
 
-    def __init__(self) -> None:
-        self.wanted = True
-        self.images: list[tuple[str, int, int]] = []
+    def __init__(self):
+        self.wanted, self.names, self.waited_ns, self.left_out = True, [], [], 0
 
-    def image(self, message: Image, waited_ns: int, left_out: int) -> None:
-        self.images.append((message.header.frame_id, waited_ns, left_out))
-
-    @property
-    def names(self) -> list[str]:
-        return [name for name, _, _ in self.images]
+    def image(self, message, waited_ns, left_out):
+        self.names.append(message.header.frame_id)
+        self.waited_ns.append(waited_ns)
+        self.left_out += left_out
 
 
 @pytest.fixture
@@ -56,11 +52,9 @@ def images(observer, namespace, taken):
 
 
 @pytest.fixture
-def camera(namespace, wait_for):
+def camera(make_node, namespace, wait_for):
     """Publishes images by name, from a participant of its own."""
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    node = rclpy.create_node('camera', namespace=namespace, context=context)
+    node = make_node('camera', namespace=namespace)
 
     def make(reliability=ReliabilityPolicy.RELIABLE):
         publisher = node.create_publisher(
@@ -75,15 +69,10 @@ def camera(namespace, wait_for):
             publisher.publish(message)
 
         publish.end = lambda: node.destroy_publisher(publisher)
-        wait_for(
-            lambda: publisher.get_subscription_count() == node.count_subscribers('image') > 0,
-            'the subscription',
-        )
+        wait_for(lambda: publisher.get_subscription_count() == node.count_subscribers('image') > 0)
         return publish
 
-    yield make
-    node.destroy_node()
-    context.try_shutdown()
+    return make
 
 
 def test_unwanted_images_wait_and_the_newest_is_taken(images, camera, taken, observer, wait_for):
@@ -95,15 +84,13 @@ def test_unwanted_images_wait_and_the_newest_is_taken(images, camera, taken, obs
     one.wake()
     for name in ('second', 'third', 'fourth'):
         publish(name)
-    wait_for(
-        lambda: others and others[-1].header.frame_id == 'fourth', 'the newest image, by others'
-    )
+    wait_for(lambda: others and others[-1].header.frame_id == 'fourth')
     assert taken.names == ['first']
     taken.wanted = True
     one.wake()
     wait_for(lambda: 'fourth' in taken.names, 'the newest image')
-    assert sum(left_out for _, _, left_out in taken.images) == 4 - len(taken.images) - one.flow.lost
-    assert all(0 <= waited_ns < LONGEST_TRANSPORT_NS for _, waited_ns, _ in taken.images)
+    assert taken.left_out == 4 - len(taken.names) - one.flow.lost
+    assert all(0 <= waited_ns < LONGEST_TRANSPORT_NS for waited_ns in taken.waited_ns)
 
 
 def test_once_best_effort_is_gone_all_is_reliable(images, camera, taken, wait_for):

@@ -172,18 +172,10 @@ def test_a_recorded_replay_ends_with_0(start_replay, tmp_path, bag, sim_time):
     assert len(read_recording(tmp_path / 'run.mcap').sent_stamps_ns) == FRAMES
 
 
-@pytest.mark.parametrize(
-    ('bag', 'words', 'complaint'),
-    [
-        ('none.mcap', (), 'none.mcap does not exist'),
-        ('drive.mcap', ('rate:=0',), "rate is '0', expected a number in [0.01, 100]"),
-        ('drive.mcap', ('image_transport:=theora',), 'provided value "theora" is not valid'),
-    ],
-)
-def test_what_cannot_be_played_ends_with_1_before_it_loads(start_replay, bag, words, complaint):
-    process, log = start_replay(bag, *words)
+def test_what_cannot_be_played_ends_with_1_before_it_loads(start_replay):
+    process, log = start_replay('none.mcap')
     assert process.wait(60) == 1
-    assert complaint in log() and 'process started' not in log()
+    assert 'none.mcap does not exist' in log() and 'process started' not in log()
 
 
 def test_a_bag_that_nobody_listens_to_ends_with_1(start_replay, tmp_path):

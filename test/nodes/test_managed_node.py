@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from functools import partial
 
 import pytest
 import rclpy
@@ -17,8 +18,8 @@ from deadline_perception.nodes.managed_node import ManagedNode
 class Recorded(ManagedNode):
     """Writes down its transitions; refuses to be configured when told so."""
 
-    def __init__(self, context, refuses=False):
-        super().__init__('managed', context=context)
+    def __init__(self, name='managed', *, context, refuses=False):
+        super().__init__(name, context=context)
         self.calls, self._refuses = [], refuses
 
     def on_configure(self, state):
@@ -46,45 +47,33 @@ class Network:
 
 
 @pytest.fixture
-def spun():
-    """Makes a node and spins it until a condition holds."""
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    nodes = []
+def make(make_node):
+    return partial(make_node, 'managed', Recorded)
 
-    def make(**given):
-        nodes.append(Recorded(context, **given))
-        return nodes[-1]
 
-    def spin(node, condition):
-        executor = SingleThreadedExecutor(context=context)
-        executor.add_node(node)
-        for _ in range(600):
-            executor.spin_once(timeout_sec=0.1)
-            if condition():
-                break
-        executor.remove_node(node)
-        assert condition()
-
-    yield make, spin
-    for node in nodes:
-        node.destroy_node()
-    context.try_shutdown()
+def spin(node, condition):
+    """Until the condition holds."""
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    for _ in range(600):
+        executor.spin_once(timeout_sec=0.1)
+        if condition():
+            break
+    executor.remove_node(node)
+    assert condition()
 
 
 @pytest.mark.parametrize(
     ('refuses', 'calls'), [(False, ['configure', 'activate']), (True, ['configure'])]
 )
-def test_starts_itself_once_it_is_spun_up_to_active_or_to_what_it_refuses(spun, refuses, calls):
-    make, spin = spun
+def test_starts_itself_once_it_is_spun_up_to_active_or_to_what_it_refuses(make, refuses, calls):
     node = make(refuses=refuses)
     node._begin(True)
     assert node.calls == []
     spin(node, lambda: node.calls == calls)
 
 
-def test_what_was_taken_is_given_back_whichever_way_the_node_ends(spun):
-    make, _ = spun
+def test_what_was_taken_is_given_back_whichever_way_the_node_ends(make):
     node = make()
     states = []
     for transition in 'configure activate deactivate cleanup configure activate shutdown'.split():
@@ -94,9 +83,8 @@ def test_what_was_taken_is_given_back_whichever_way_the_node_ends(spun):
     assert node.calls == ['configure', 'activate', 'halt', 'release'] * 2
 
 
-def test_what_was_configured_is_gone_after_cleanup_also_what_is_left_in_a_cycle(spun):
+def test_what_was_configured_is_gone_after_cleanup_also_what_is_left_in_a_cycle(make):
     """Else the next network stands beside it, and takes twice the memory and threads."""
-    make, _ = spun
     node = make()
     node.trigger_configure()
     node.network = Network()
@@ -110,8 +98,7 @@ def test_what_was_configured_is_gone_after_cleanup_also_what_is_left_in_a_cycle(
         gc.enable()
 
 
-def test_a_transition_that_fails_unexpectedly_leads_back_to_unconfigured_and_says_why(spun, capfd):
-    make, _ = spun
+def test_a_transition_that_fails_unexpectedly_leads_back_to_unconfigured_and_says_why(make, capfd):
     node = make(refuses=None)
     node.trigger_configure()
     assert node.trigger_activate() == TransitionCallbackReturn.ERROR
@@ -157,7 +144,7 @@ def test_a_configuration_that_does_not_end_ends_the_process_with_a_word(start_sc
 def test_what_fails_because_the_process_ends_meanwhile_is_not_told(capfd):
     context = rclpy.Context()
     rclpy.init(context=context)
-    node = Ended(context)
+    node = Ended(context=context)
     try:
         node.trigger_configure()
     except RuntimeError:  # rclpy's own: the transition cannot be ended either
@@ -170,8 +157,7 @@ def test_what_fails_because_the_process_ends_meanwhile_is_not_told(capfd):
     'wanted',
     [Transition(id=Transition.TRANSITION_ACTIVATE), Transition(id=99), Transition(label='fly')],
 )
-def test_request_that_does_not_fit_the_state_is_refused_and_the_next_one_served(spun, wanted):
-    make, spin = spun
+def test_request_that_does_not_fit_the_state_is_refused_and_the_next_one_served(make, wanted):
     node = make()
     client = node.create_client(ChangeState, '/managed/change_state')
     spin(node, client.service_is_ready)

@@ -99,12 +99,7 @@ def test_what_lies_outside_is_told_with_what_was_expected(topic, message, words)
 def test_a_refused_message_is_counted_told_and_not_used(observer, wait_for, namespace):
     now_ms = [1000.0]
     intake, heard = MessageIntake(observer.node, lambda: now_ms[0]), []
-    intake.listen(
-        ContentionState,
-        'contention_monitor/state',
-        heard.append,
-        RESULTS,
-    )
+    intake.listen(ContentionState, 'contention_monitor/state', heard.append, RESULTS)
     speaker = observer.speaker(ContentionState, f'{namespace}/contention_monitor/state')
     for slowdown in (1e15, 2.0):
         speaker.publish(ContentionState(slowdown=slowdown))

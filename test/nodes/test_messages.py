@@ -53,10 +53,8 @@ def test_encodings_that_are_not_known_are_left_to_cv_bridge():
     pytest.importorskip('cv_bridge')
     image = picture(6, 8)
     message = deep_image('rgb16', image[:, :, ::-1].astype(np.uint16) * 256)
-    found = to_bgr(message)
-    np.testing.assert_allclose(
-        found.astype(int), image, atol=1
-    )  # of 8 bit; from 16 to 8 bit it divides by 257
+    # of 8 bit; from 16 to 8 bit it divides by 257
+    np.testing.assert_allclose(to_bgr(message).astype(int), image, atol=1)
     assert bgr_to_image(image, header()).header == header()
     message.data = message.data[:-1]
     with pytest.raises(ImageError, match="encoding 'rgb16' cannot be converted by cv_bridge"):
@@ -116,10 +114,7 @@ def test_a_detection_has_the_id_of_its_track_as_text_and_none_without():
 
 
 def test_a_message_that_is_filled_anew_holds_nothing_of_the_frame_before():
-    message, next_header = (
-        DetectionsMessage(NAMES),
-        Header(stamp=ns_to_stamp(2_000_000_000_000_000_000)),
-    )
+    message, next_header = DetectionsMessage(NAMES), Header(stamp=ns_to_stamp(2 * 10**18))
     fewer = Detections([[1, 2, 3, 5]], [0.25], [1])
     cases = ((found(), header()), (fewer, next_header), (Detections.none(), header()))
     for detections, frame_header in cases:

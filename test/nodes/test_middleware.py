@@ -37,15 +37,14 @@ def test_profile_of_the_user_stays(monkeypatch):
     ('name', 'has_room'),
     [('path_visualizer', True), ('time_budget', False)],
 )
-def test_who_sends_images_takes_shared_memory(start_node, observer, wait_for, name, has_room):
+def test_who_sends_images_takes_shared_memory(start_node, observer, name, has_room):
     """A container has 64 MB for all."""
-    settings = [
-        word for variable in VARIABLES for word in ('-u', variable)
-    ]  # as on a robot, where nothing is set
+    # as on a robot, where nothing is set
+    settings = [word for variable in VARIABLES for word in ('-u', variable)]
     node = start_node(
         name, program=('env', *settings, sys.executable, '-m', 'deadline_perception.nodes', name)
     )
-    wait_for(lambda: observer.status(name)[0] >= 0, 'the node')
+    observer.wait_status(name)
     process = Path(f'/proc/{node.process.pid}')
     locks = {str(file.readlink()) for file in process.joinpath('fd').iterdir()}
     sizes = []

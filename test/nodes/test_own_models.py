@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 import shutil
 
-import numpy as np
 import pytest
 from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
+from plain_images import noise
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
-from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.extras.external_models.model_set.set_file import SetFile
 from deadline_perception.nodes.service_quality import LATCHED
 from deadline_perception.timing.profile import LatencyProfile
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('network_settings')]
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
+IMAGE = noise(60, 90)
 
 
 @pytest.fixture
@@ -33,8 +32,6 @@ def set_file(adopted, tmp_path, monkeypatch):
         for file in model.file.parent.glob(f'{model.file.stem}.*'):  # OpenVINO's weights lie beside
             shutil.copy(file, tmp_path / file.name)
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    for name, value in process_environment(DEFAULT_THREADS).items():
-        monkeypatch.setenv(name, value)
     return tmp_path / 'sets' / 'set.yaml'
 
 
@@ -63,8 +60,7 @@ def test_the_model_follows_the_budget(set_file, start_node, observer, wait_for, 
         wait_for(lambda: detector.process.poll() is None, detector.output)
         camera.publish(observer.image(IMAGE))
         wait_for(
-            lambda: len(latencies) > number and len(decisions) > number and len(results) > number,
-            f'an answer: {detector.output}',
+            lambda: len(latencies) > number and len(decisions) > number and len(results) > number
         )
 
     show(4000.0)  # the budget may be heard after its image
@@ -73,10 +69,6 @@ def test_the_model_follows_the_budget(set_file, start_node, observer, wait_for, 
         show(4000.0)
     assert {(decision.path, decision.budget_ms) for decision in decisions} == {('mssdlite', 4000.0)}
     assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
-    assert [phase.name for phase in latencies[0].phases] == ['pre', 'layers', 'post']
-    assert [
-        (operator.name, operator.kind, operator.setting) for operator in decisions[0].operators
-    ] == [('model', 'model', 'ssdlite')]
     # Too little for the larger model, whatever the machine does meanwhile; at times too little for any.
     tight_ms = (
         0.6 * LatencyProfile.load(set_file.with_name('set.profile.json')).paths['mssdlite'].p50
@@ -105,14 +97,8 @@ def test_the_model_follows_the_budget(set_file, start_node, observer, wait_for, 
     assert detector.end() == 0, detector.output
 
 
-def test_a_missing_file_of_a_set_is_named(set_file, start_node, observer, wait_for):
+def test_a_missing_file_of_a_set_is_named(set_file, start_node, observer):
     (set_file.parents[1] / 'yolo.xml').unlink()
     detector = start_node('detector', {'model': set_file})
-    wait_for(
-        lambda: (
-            'yolo.xml does not exist, expected an exported detector'
-            in observer.status('detector')[1]
-        ),
-        detector.output,
-    )
+    observer.wait_status('detector', 'yolo.xml does not exist, expected an exported detector')
     assert detector.end() == 0, detector.output

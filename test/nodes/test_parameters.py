@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 
 import pytest
-import rclpy
 from rclpy.parameter import Parameter as RosParameter
 
 from deadline_perception.nodes.parameters import (
@@ -79,28 +78,8 @@ def test_descriptor_shows_meaning_unit_and_range():
     assert TABLE[5].descriptor().read_only
 
 
-@pytest.fixture
-def make_node():
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    nodes = []
-
-    def make(**overrides):
-        nodes.append(
-            rclpy.create_node(
-                'under_test',
-                context=context,
-                parameter_overrides=[
-                    RosParameter(name, value=value) for name, value in overrides.items()
-                ],
-            )
-        )
-        return nodes[-1]
-
-    yield make
-    for node in nodes:
-        node.destroy_node()
-    context.try_shutdown()
+def given(**values):
+    return [RosParameter(name, value=value) for name, value in values.items()]
 
 
 def fits(values):
@@ -109,55 +88,47 @@ def fits(values):
 
 
 def test_declared_values_are_live_and_a_snapshot_is_not(make_node):
-    node = make_node(rate_hz=20)
+    node = make_node('under_test', parameter_overrides=given(rate_hz=20))
     values = declare(node, TABLE)
     before = values.snapshot()
     assert values['rate_hz'] == 20.0 and len(values) == 6
-    assert node.set_parameters([RosParameter('rate_hz', value=30.0)])[0].successful
+    assert node.set_parameters_atomically(given(rate_hz=30.0)).successful
     assert values['rate_hz'] == 30.0 and before['rate_hz'] == 20.0
 
 
 def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
-    node = make_node()
+    node = make_node('under_test')
     values = declare(node, TABLE, fits)
-    result = node.set_parameters_atomically(
-        [RosParameter('rate_hz', value=1.0), RosParameter('policy', value='distance')]
-    )
+    result = node.set_parameters_atomically(given(rate_hz=1.0, policy='distance'))
     assert not result.successful
     assert result.reason == 'count is 3, expected at least 5 for policy distance'
     assert values['rate_hz'] == 10.0 and node.get_parameter('rate_hz').value == 10.0
-    result = node.set_parameters_atomically(
-        [RosParameter('count', value=5), RosParameter('policy', value='distance')]
-    )
+    result = node.set_parameters_atomically(given(count=5, policy='distance'))
     assert result.successful and values['policy'] == 'distance'
+    other = make_node('under_test', parameter_overrides=given(policy='distance'))
     with pytest.raises(ParameterError, match='expected at least 5 for policy distance'):
-        declare(make_node(policy='distance'), TABLE, fits)
+        declare(other, TABLE, fits)
 
 
 def test_change_to_an_illegal_value_or_of_a_fixed_parameter_is_rejected(make_node):
-    node = make_node()
+    node = make_node('under_test')
     values = declare(node, TABLE)
-    for name, value in (
-        ('rate_hz', 1000.0),
-        ('rate_hz', math.nan),
-        ('policy', 'magic'),
-        ('file', 'other'),
+    for change in (
+        {'rate_hz': 1000.0},
+        {'rate_hz': math.nan},
+        {'policy': 'magic'},
+        {'file': 'other'},
     ):
-        result = node.set_parameters([RosParameter(name, value=value)])[0]
-        assert not result.successful and name in result.reason
+        result = node.set_parameters(given(**change))[0]
+        assert not result.successful and next(iter(change)) in result.reason
     assert dict(values) == validate(TABLE, {})
 
 
 def test_a_change_that_waits_says_so_to_whoever_makes_it(make_node):
-    node = make_node()
-    declare(
-        node,
-        (
-            Parameter('model', '', 'Which.', waits_for='configure'),
-            Parameter('rate_hz', 10.0, 'How often.'),
-        ),
-    )
-    answer = node.set_parameters_atomically([RosParameter('model', value='other')])
+    node = make_node('under_test')
+    waiting = Parameter('model', '', 'Which.', waits_for='configure')
+    declare(node, (waiting, Parameter('rate_hz', 10.0, 'How often.')))
+    answer = node.set_parameters_atomically(given(model='other'))
     assert answer.successful and answer.reason == 'model takes force at the next configure'
-    answer = node.set_parameters_atomically([RosParameter('rate_hz', value=5.0)])
+    answer = node.set_parameters_atomically(given(rate_hz=5.0))
     assert answer.successful and not answer.reason

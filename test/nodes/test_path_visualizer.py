@@ -73,9 +73,7 @@ class Frames:
 
 def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, wait_for):
     start_node('path_visualizer', {'camera_info_topic': 'calibration'}, {'image': '/cam/image_raw'})
-    wait_for(
-        lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'the diagnostic'
-    )
+    observer.wait_status('path_visualizer', 'nobody is watching')
     assert observer.node.count_subscribers('/cam/image_raw') == 0
     pictures = []
     watching = observer.node.create_subscription(
@@ -107,26 +105,19 @@ def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, 
         (math.inf, 'camera_info: k[] is inf, expected [-1000000, 1000000] px'),
     ):
         frames.focal_px = wrong
-        wait_for(
-            lambda: frames.send(plain) or told in observer.status('path_visualizer')[1],
-            'the refused calibration',
-        )
+        wait_for(lambda: frames.send(plain) or told in observer.status('path_visualizer')[1])
     points = [point for array in markers for marker in array.markers for point in marker.points]
     assert points
     assert all(math.isfinite(value) for point in points for value in (point.x, point.y, point.z))
     observer.node.destroy_subscription(watching)
-    wait_for(
-        lambda: observer.node.count_subscribers('/cam/image_raw') == 0, 'the camera to be let go'
-    )
+    wait_for(lambda: observer.node.count_subscribers('/cam/image_raw') == 0)
     markers.clear()
     wait_for(lambda: frames.send_answer() or markers, 'markers, which need no image')
     markers_only = [
         entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')
     ]
     observer.node.destroy_subscription(markers_only[0])
-    wait_for(
-        lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'all to be let go'
-    )
+    observer.wait_status('path_visualizer', 'nobody is watching')
 
 
 @pytest.mark.slow

@@ -6,35 +6,28 @@ import itertools
 import json
 from collections import Counter
 
-import numpy as np
 import pytest
 import yaml
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from hanging_network import FLAG, NAN_FLAG
 from hanging_network import make as make_hanging
 from invented_networks import make_classifier, make_magnifier
+from measurable_network import rough_profile
+from plain_images import noise
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Classification, Detection2DArray
 
-from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
-from deadline_perception.timing.profile import measure_profile
 
-PIXELS = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch, repository):
-    monkeypatch.setenv('PYTHONPATH', str(repository / 'test'))
-    for name, value in process_environment(DEFAULT_THREADS).items():
-        monkeypatch.setenv(name, value)
+pytestmark = pytest.mark.usefixtures('network_settings')
+PIXELS = noise(48, 64)
 
 
 def write_profile(folder, make):
     """A profile that says 5 ms of every segment, whatever this machine did while it was measured."""
     file = folder / f'{make.__name__}.json'
-    measure_profile(make(), [PIXELS], repeats=2, whole_paths=2, path_repeats=2).save(file)
+    rough_profile(make()).save(file)
     content = json.loads(file.read_text())
     for segment in content['segments'].values():
         segment.update({key: 5.0 for key, value in segment.items() if isinstance(value, float)})
@@ -101,8 +94,7 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
     assert first.total_quality == pytest.approx(qualities[0] + 0.5 * qualities[1] + qualities[2])
     camera = start_camera(f'{namespace}/front', f'{namespace}/side')
     wait_for(
-        lambda: all(Counter(job.task for job in jobs)[name] >= 8 for name in ('front', 'side')),
-        f'jobs: {node.output}',
+        lambda: all(Counter(job.task for job in jobs)[name] >= 8 for name in ('front', 'side'))
     )
     wait_for(lambda: len(found) >= 5 and len(named) >= 5 and closer, 'results')
     assert closer[0].header.frame_id == 'camera' and closer[0].results[0].class_id == 'dog'
@@ -114,33 +106,23 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
     contention.publish(ContentionState(slowdown=MAX_SLOWDOWN))
     wait_for(lambda: not schedules[-1].feasible, 'a schedule that says so')
     assert {task.period_ms for task in schedules[-1].tasks} == {480.0}
-    wait_for(lambda: 'fits its own deadline' in observer.status('qos_scheduler')[1], 'a diagnostic')
+    observer.wait_status('qos_scheduler', 'fits its own deadline')
     contention.publish(ContentionState(slowdown=1.0))
     wait_for(lambda: schedules[-1].feasible, 'a schedule again')
     said = observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['nobody'])
     assert said == 'active_tasks names nobody, expected some of front, side, closer'
     assert observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['side']) == ''
-    wait_for(
-        lambda: [task.task for task in schedules[-1].tasks] == ['side'], 'a schedule of one task'
-    )
+    wait_for(lambda: [task.task for task in schedules[-1].tasks] == ['side'])
     wait_for(lambda: [job.task for job in jobs[-3:]] == ['side'] * 3, 'jobs of it')
     before = len(jobs)
     wait_for(lambda: len(jobs) >= before + 3, 'more of them')
     assert {job.task for job in jobs[before:]} == {'side'}
     camera.stop()
     assert {job.header.frame_id for job in jobs} == {'camera'}
-    wait_for(
-        lambda: observer.status('qos_scheduler')[2]['front level'] == 'rests', 'the diagnostic'
-    )
+    observer.wait_status('qos_scheduler', **{'front level': 'rests'})
     _, _, values = observer.status('qos_scheduler')
     assert float(values['slowdown']) == 1.0 and int(values['front jobs']) >= 8
-    wait_for(
-        lambda: (
-            observer.status('qos_scheduler')[0] == 2
-            and f'no image on {namespace}/front for ' in observer.status('qos_scheduler')[1]
-        ),
-        'the cameras that have stopped',
-    )
+    observer.wait_status('qos_scheduler', f'no image on {namespace}/front for ', level=2)
     assert node.end() == 0, node.output
 
 
@@ -189,18 +171,16 @@ def test_a_network_that_hangs_does_not_take_the_other_down(
     before = len(jobs)
     wait_for(lambda: len(jobs) >= before + 5, 'jobs of the other')
     assert {job.task for job in jobs[before:]} == {'good'}
-    wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'a diagnostic')
+    observer.wait_status('qos_scheduler', 'bad hangs')
     flag.unlink()
     wait_for(lambda: jobs[-1].task == 'bad', 'the network to come back')
     no_number.touch()  # a network that went NaN is no empty road
-    wait_for(
-        lambda: 'a job of bad failed: ' in observer.status('qos_scheduler')[1], 'the failed job'
-    )
+    observer.wait_status('qos_scheduler', 'a job of bad failed: ')
     level, message, _ = observer.status('qos_scheduler')
     assert level == 1 and 'boxes or scores hold NaN or infinity' in message
     no_number.unlink()
     flag.touch()  # a second thread that ran the network beside this one would share its state
-    wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'the next hang')
+    observer.wait_status('qos_scheduler', 'bad hangs')
     assert observer.change('qos_scheduler', 'deactivate')
     assert not observer.change('qos_scheduler', 'activate')
     assert node.wait_ended() == 70
@@ -208,7 +188,7 @@ def test_a_network_that_hangs_does_not_take_the_other_down(
 
 
 @pytest.mark.slow
-def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, wait_for, tmp_path):
+def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, tmp_path):
     node, file = start_node('qos_scheduler'), tmp_path / 'tasks.yaml'
     for text, words in (
         (None, 'tasks is empty, expected a task file'),
@@ -219,6 +199,5 @@ def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, wai
             file.write_text(text)
             assert not observer.set_parameters('qos_scheduler', tasks=str(file))
             assert not observer.change('qos_scheduler', 'configure')
-        wait_for(lambda: words in observer.status('qos_scheduler')[1], f'an error: {node.output}')
-        assert observer.status('qos_scheduler')[0] == 2
+        observer.wait_status('qos_scheduler', words, level=2)
     assert node.end() == 0, node.output

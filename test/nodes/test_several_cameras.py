@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from deadline_perception.msg import FrameLatency
 from made_up_network import write_network
+from plain_images import noise
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
 
-from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.nodes.detector_parameters import camera_name
 from deadline_perception.nodes.service_quality import RESULTS
 
@@ -22,6 +21,7 @@ TOPICS = {
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('network_settings')
 def test_four_cameras_are_answered(start_node, observer, repeat, wait_for, namespace, tmp_path):
     write_network(tmp_path)
     topics = ', '.join(f'"{topic}"' for topic in list(TOPICS.values())[1:])
@@ -35,7 +35,6 @@ def test_four_cameras_are_answered(start_node, observer, repeat, wait_for, names
             'calibration_file': tmp_path / 'learnt.json',
             'priority': "'off'",
         },
-        environment=process_environment(DEFAULT_THREADS),
     )
     cameras = {
         name: observer.speaker(Image, f'{namespace}/{topic}') for name, topic in TOPICS.items()
@@ -44,21 +43,18 @@ def test_four_cameras_are_answered(start_node, observer, repeat, wait_for, names
         {name: observer.hear(kind, f'{namespace}/{name}/{topic}', RESULTS) for name in TOPICS}
         for kind, topic in ((FrameLatency, 'latency'), (Detection2DArray, 'detections'))
     )
-    pixels = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+    pixels = noise(48, 64)
 
     def answered(names, count):
         before = {name: len(latencies[name]) for name in names}
-        wait_for(
-            lambda: all(len(latencies[name]) >= before[name] + count for name in names),
-            f'answers to {names}: {node.output}',
-        )
+        wait_for(lambda: all(len(latencies[name]) >= before[name] + count for name in names))
 
     # All at once and more than can be computed: the newest image of each, by its own deadline.
     at_work = repeat(lambda: [c.publish(observer.image(pixels)) for c in cameras.values()], 0.01)
     answered(TOPICS, 12)
     assert all(found.values()), 'each is published under its own name'
     for name in TOPICS:
-        wait_for(lambda: observer.status(name)[2].get('state') == 'active', f'{name} active')
+        observer.wait_status(name, state='active')
     at_work.stop()
     for transition in ('deactivate', 'cleanup'):
         assert observer.change(f'{namespace}/detector', transition)

@@ -33,9 +33,8 @@ def test_speed_is_the_magnitude_its_source_says(start_node, observer, wait_for, 
     start_node('vehicle_speed', {'time_constant_s': 0.0, 'timeout_s': 2.0})
     heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
     wait_for(lambda: heard and math.isnan(heard[-1].twist.linear.x), 'an unknown speed')
-    wait_for(lambda: observer.status('vehicle_speed')[0] == 1, 'a warning')
     said = f'no speed has come yet on {namespace}/odom or {namespace}/vehicle/speed'
-    assert said in observer.status('vehicle_speed')[1]
+    observer.wait_status('vehicle_speed', said, level=1)
     publisher = observer.speaker(TwistStamped, 'vehicle/speed')
     for forward, sideways, expected in ((-0.001, 0.0, 0.001), (-2.0, 0.0, 2.0), (3.0, -4.0, 5.0)):
         message = twist(forward)
@@ -46,22 +45,16 @@ def test_speed_is_the_magnitude_its_source_says(start_node, observer, wait_for, 
     assert min(known(heard)) > 0.0
     assert heard[-1].header.frame_id == 'base_link' and heard[-1].header.stamp.sec > 0
     wait_for(lambda: math.isnan(heard[-1].twist.linear.x), 'the speed to become unknown')
-    wait_for(lambda: 's old, expected at most 2 s' in observer.status('vehicle_speed')[1], 'a word')
+    observer.wait_status('vehicle_speed', 's old, expected at most 2 s')
     assert observer.set_parameters('vehicle_speed', timeout_s=30.0) == ''
     odometer = observer.speaker(Odometry, 'odom')
-    wait_for(
-        lambda: odometer.publish(odometry(7.0)) or heard[-1].twist.linear.x == 7.0,
-        'the speed of the other source, once the first is silent',
-    )
-    wait_for(lambda: observer.status('vehicle_speed')[0] == 0, 'a good diagnostic')
+    wait_for(lambda: odometer.publish(odometry(7.0)) or heard[-1].twist.linear.x == 7.0)
+    observer.wait_status('vehicle_speed', level=0)
     del heard[:]
     for count, wrong in enumerate((math.nan, math.inf), 1):
         odometer.publish(odometry(wrong))
         problem = f'odom: twist.twist.linear.x is {wrong}, expected [-1000, 1000] m/s'
-        wait_for(
-            lambda: observer.status('vehicle_speed')[2].get('rejected') == str(count),
-            f'{count} rejections',
-        )
+        observer.wait_status('vehicle_speed', rejected=str(count))
         level, message, values = observer.status('vehicle_speed')
         assert values['last_rejection'] == problem
         assert (level, message) == (1, f'{count} messages not used, the last: {problem}')
@@ -84,14 +77,9 @@ def test_speeds_go_on_when_the_clock_steps(start_node, observer, wait_for, repea
         stepped_to_s = time.time() + step_s
         step(step_s)
         for heard in (speeds, budgets):
-            wait_for(
-                lambda: abs(heard[-1].header.stamp.sec - stepped_to_s) < 600,
-                'a stamp of the new time',
-            )
+            wait_for(lambda: abs(heard[-1].header.stamp.sec - stepped_to_s) < 600)
         seen = len(speeds), len(budgets)
-        wait_for(
-            lambda: len(speeds) > seen[0] + 10 and len(budgets) > seen[1] + 10, 'ten more of each'
-        )
+        wait_for(lambda: len(speeds) > seen[0] + 10 and len(budgets) > seen[1] + 10)
         assert {message.twist.linear.x for message in speeds[seen[0] :]} == {10.0}
         answers = {(message.budget_ms, message.degraded) for message in budgets[seen[1] :]}
         assert answers == {(100.0, False)}

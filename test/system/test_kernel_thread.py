@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from waiting import wait
 
 from deadline_perception.system.kernel_thread import (
     describe_cores,
@@ -31,19 +32,15 @@ def test_the_kernel_knows_a_named_thread():
     def work():
         name_thread('a name that is too long')
         tid = threading.get_native_id()
-        return thread_name(tid), (Path('/proc/self/task') / str(tid) / 'comm').read_text().rstrip(
-            '\n'
-        )
+        return thread_name(tid), Path(f'/proc/self/task/{tid}/comm').read_text()
 
-    assert in_thread(work) == ('a name that is ',) * 2
+    assert in_thread(work) == ('a name that is ', 'a name that is \n')
 
 
 def test_a_thread_lives_until_it_ends_and_then_has_no_name():
     tid = in_thread(threading.get_native_id)
-    until = time.monotonic() + 10.0
-    while lives(tid) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not lives(tid) and thread_name(tid) == '' and lives(threading.get_native_id())
+    wait(lambda: not lives(tid), 'the end of the thread')
+    assert thread_name(tid) == '' and lives(threading.get_native_id())
     with pytest.raises(ProcessLookupError):
         scheduling_policy(tid)
 
@@ -58,9 +55,8 @@ def test_threads_of_libraries_bear_the_name_of_the_one_that_started_them():
         other = threading.Thread(target=time.sleep, args=(5.0,), daemon=True)
         other.start()  # of Python: it has the name too
         torch.set_num_threads(2)
-        torch.rand(
-            1 << 22
-        ).exp()  # shared out by torch itself: the maths library may judge one thread to be enough
+        # shared out by torch itself: the maths library may judge one thread to be enough
+        torch.rand(1 << 22).exp()
         return before, threads_started_by(tid), tid, other.native_id
 
     threads = torch.get_num_threads()

@@ -89,29 +89,32 @@ def standing() -> tuple[int, int, int]:
 
 @as_root
 @pytest.mark.parametrize(
-    ('role', 'raised'),
+    ('role', 'share', 'raised'),
     [
-        (Role.INFERENCE, (os.SCHED_FIFO, 10, NICENESS)),
-        (Role.WATCHDOG, (os.SCHED_FIFO, 11, NICENESS)),
-        (Role.SUPPORTING, (os.SCHED_OTHER, 0, NICENESS)),
+        (Role.INFERENCE, SHARE, (os.SCHED_FIFO, 10, NICENESS)),
+        (Role.WATCHDOG, SHARE, (os.SCHED_FIFO, 11, NICENESS)),
+        (Role.SUPPORTING, SHARE, (os.SCHED_OTHER, 0, NICENESS)),
+        (Role.INFERENCE, RealTimeShare(refusal='no throttle'), (os.SCHED_OTHER, 0, NICENESS)),
     ],
 )
-def test_a_thread_is_raised_alone_and_lowered_again(role, raised):
+def test_a_thread_is_raised_alone_and_lowered_again(role, share, raised):
     def work():
-        priority = ThreadPriority(lock_memory=False, share=SHARE)
+        priority = ThreadPriority(lock_memory=False, share=share)
         before = standing()
         priority.raise_thread(role)
         other = threading.Thread(target=lambda: others.append(standing()))
-        others, during, told = [], standing(), priority.in_force
+        others, during, told = [], standing(), (priority.in_force, priority.refusals)
         other.start()
         other.join(WAIT_S)
         priority.restore()
         return before, others[0], during, told, standing()
 
-    before, other, during, told, after = in_thread(work)
+    before, other, during, (in_force, refusals), after = in_thread(work)
     assert before == after == other == (os.SCHED_OTHER, 0, 0)
     assert during == raised
-    assert f'nice {NICENESS}' in told and ('SCHED_FIFO' in told) == (role is not Role.SUPPORTING)
+    is_real_time = raised[0] == os.SCHED_FIFO
+    assert f'nice {NICENESS}' in in_force and ('SCHED_FIFO' in in_force) == is_real_time
+    assert (share.refusal in refusals) == bool(share.refusal)
 
 
 @pytest.mark.slow
@@ -338,20 +341,6 @@ def test_real_time_needs_a_throttle(tmp_path, runtime, period, refusal):
     assert refusal in share.refusal and bool(refusal) == bool(share.refusal)
     if not refusal:
         assert (share.runtime_s, share.period_s) == (0.95, 1.0)
-
-
-@as_root
-def test_without_a_throttle_niceness_is_all():
-    def work():
-        priority = ThreadPriority(lock_memory=False, share=RealTimeShare(refusal='no throttle'))
-        priority.raise_thread(Role.INFERENCE)
-        found = standing(), priority.refusals
-        priority.restore()
-        return found
-
-    (policy, _, niceness), refusals = in_thread(work)
-    assert (policy, niceness) == (os.SCHED_OTHER, NICENESS)
-    assert 'no throttle' in refusals
 
 
 def state() -> tuple:

@@ -1,7 +1,7 @@
 import json
 import os
-import subprocess
-import sys
+
+from python_run import run_python
 
 from deadline_perception.core.device import process_environment
 
@@ -36,9 +36,9 @@ other.close(1.0)
 
 def found_by(program):
     """What a program prints that starts with the settings of a node."""
-    environment = {**os.environ, **process_environment(1)}
-    command = [sys.executable, '-c', program]
-    return json.loads(subprocess.run(command, env=environment, stdout=-1, check=True).stdout)
+    ran = run_python('-c', program, env={**os.environ, **process_environment(1)})
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
 
 
 def test_freed_memory_is_given_back_and_the_first_frame_of_a_thread_that_touched_memory_faults_no_page_in():

@@ -4,10 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from waiting import WAIT_S, wait_until
+from waiting import WAIT_S, is_gone, wait_until
 
 from deadline_perception.system import supervision
 from deadline_perception.system.supervision import (
@@ -35,19 +34,12 @@ def supervisor(told, monkeypatch):
     supervisor.stop()
 
 
-def is_alive(pid):
-    try:
-        return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z'
-    except FileNotFoundError:
-        return False
-
-
 def test_the_run_ends_with_the_process_that_ends_it_and_takes_the_others_along(supervisor, told):
     other = supervisor.start(shell('node', 'exec sleep 60'))
     supervisor.start(shell('player', 'exit 0', ends_run=True))
     assert supervisor.run() == 0
     assert told == ['stopping: player is done']
-    assert not is_alive(other)
+    assert is_gone(other)
 
 
 def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervisor, told, tmp_path):
@@ -104,7 +96,7 @@ def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, m
     stubborn = supervisor.start(shell('stubborn', f"trap '' INT TERM; touch {mark}; exec sleep 60"))
     wait_until(mark.exists)
     supervisor.stop()
-    assert not is_alive(stubborn)
+    assert is_gone(stubborn)
     assert told == [
         'stubborn did not end within 0 s of SIGINT',
         'stubborn did not end within 0 s of SIGTERM',
@@ -133,10 +125,10 @@ def test_no_process_outlives_its_supervisor(number):
     try:
         process.send_signal(number)
         assert process.wait(WAIT_S) == (0 if number == signal.SIGINT else -number)
-        wait_until(lambda: not is_alive(child))
+        wait_until(lambda: is_gone(child))
     finally:
         process.kill()
-        if is_alive(child):
+        if not is_gone(child):
             os.kill(child, signal.SIGKILL)
 
 

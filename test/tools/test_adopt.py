@@ -10,7 +10,7 @@ from exported_files import exported
 from made_up_models import small_yolo
 from python_run import run_python
 
-from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.openvino_library import load_openvino
 from deadline_perception.extras.external_models.model_set.set_file import SetFile, load_set
@@ -111,11 +111,10 @@ def test_a_file_is_refused_before_torch_is_loaded(tmp_path):
         ),
     ],
 )
+@pytest.mark.usefixtures('network_settings')  # so that this process is not started anew
 def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(
     folder, tmp_path, capsys, monkeypatch, words, said
 ):
-    for name, value in process_environment(DEFAULT_THREADS).items():
-        monkeypatch.setenv(name, value)  # so that this process is not started anew
     monkeypatch.chdir(tmp_path)
     write_annotations(tmp_path)
     assert main(['adopt', str(folder / 'small_yolo.onnx'), *words, '--out', 'set.yaml']) == 1

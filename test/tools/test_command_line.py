@@ -3,7 +3,6 @@
 import errno
 import os
 import signal
-import subprocess
 import sys
 import types
 import warnings
@@ -74,13 +73,6 @@ def test_help_lists_all_commands_without_loading_them(repository):
     assert shown.stdout.splitlines()[-1] == 'False'
 
 
-def test_passes_arguments_and_returns_the_status(command):
-    seen = []
-    command(lambda args: seen.append(args.frames) or 5)
-    assert command_line.main(['bag', '--frames', '7']) == 5
-    assert seen == [7]
-
-
 FORGED = 'class is \x1b]0;title\x07\x9b31m\u202e, their log ends with:\n  \x1b[2Jlast line'
 HARMLESS = 'class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log ends with:\n  \\x1b[2Jlast line'
 
@@ -145,8 +137,8 @@ def test_ctrl_c_while_a_command_loads_ends_it_without_a_traceback():
         'import importlib, signal\nfrom deadline_perception.tools import command_line\n'
         'importlib.import_module = lambda name: signal.raise_signal(signal.SIGINT)\ncommand_line.main(["bag"])'
     )
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, timeout=300)
-    assert (done.returncode, done.stderr) == (-signal.SIGINT, b'')
+    done = run_python('-c', code)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, '')
 
 
 @pytest.mark.parametrize(
@@ -169,9 +161,8 @@ def test_says_its_version(capsys, repository):
 def test_a_name_that_the_terminal_cannot_show_ends_no_command(tmp_path):
     """The work was done, and the last line ended it with status 1."""
     said = 'from deadline_perception.tools.command_line import exit_status\nexit(exit_status("x", lambda: print("\u732b")))'
-    environment = {**os.environ, 'PYTHONIOENCODING': 'latin-1'}
-    done = subprocess.run([sys.executable, '-c', said], capture_output=True, env=environment)
-    assert (done.returncode, done.stdout) == (0, b'\\u732b\n')
+    done = run_python('-c', said, env={**os.environ, 'PYTHONIOENCODING': 'latin-1'})
+    assert (done.returncode, done.stdout) == (0, '\\u732b\n')
 
 
 @pytest.mark.parametrize(

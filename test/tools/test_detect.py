@@ -9,8 +9,9 @@ import cv2
 import pytest
 from full_disk import full_disk
 from measurable_network import run_command
-from plain_images import grey, noise
+from plain_images import grey, noise, write_images
 from read_sequences import object_counts, opened
+from timed_videos import write_video
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.records import Frame, Sequence
@@ -47,10 +48,7 @@ def test_the_program_sets_what_times_need_by_itself(tmp_path):
 
 
 def photographs(folder: Path, count: int) -> Path:
-    folder.mkdir()
-    for number in range(count):
-        cv2.imwrite(str(folder / f'{number}.png'), grey(48, 64, 90))
-    return folder
+    return write_images(folder, [grey(48, 64, 90)] * count)
 
 
 def test_a_photo_is_drawn_and_its_objects_are_written_for_other_programs(tmp_path, capsys):
@@ -105,13 +103,8 @@ def test_an_image_that_cannot_be_read_is_skipped_and_named(tmp_path, capsys):
 
 
 def test_a_video_becomes_a_video(tmp_path, capsys):
-    writer = cv2.VideoWriter(
-        str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 20.0, (64, 48)
-    )
-    for value in range(6):
-        writer.write(grey(48, 64, 10 * value))
-    writer.release()
-    assert detect(tmp_path / 'drive.avi') == 0
+    images = [grey(48, 64, 10 * value) for value in range(6)]
+    assert detect(write_video(tmp_path / 'drive.avi', images)) == 0
     assert 'wrote out/detect/drive.mp4' in capsys.readouterr().out
     video = cv2.VideoCapture('out/detect/drive.mp4')
     assert int(video.get(cv2.CAP_PROP_FRAME_COUNT)) == 6

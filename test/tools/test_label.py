@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from annotated_images import write_coco
 from made_up_models import small_yolo
-from plain_images import noise
+from plain_images import noise, write_images
 from read_sequences import frame_names, object_counts, opened
+from timed_videos import write_video
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.coco import read_coco
@@ -33,11 +34,8 @@ def detector(tmp_path_factory):
     return folder / 'set.yaml'
 
 
-def write_images(folder, count=6):
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in range(count):
-        cv2.imwrite(str(folder / f'{number}.png'), noise(60, 90, number))
-    return folder
+def photographs(folder, count=6):
+    return write_images(folder, [noise(60, 90, number) for number in range(count)])
 
 
 def annotated(folder, names=('sign',)):
@@ -60,7 +58,7 @@ def label(detector, capsys):
 
 def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(label, tmp_path):
     out = tmp_path / 'labels/labels.json'
-    told = label(write_images(tmp_path / 'camera'), '--out', out)
+    told = label(photographs(tmp_path / 'camera'), '--out', out)
     content = json.loads(out.read_text())
     sequence = read_coco(out)
     assert frame_names(sequence) == [f'../camera/{n}.png' for n in range(6)]
@@ -74,12 +72,8 @@ def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(label, tmp_pat
 
 
 def test_frames_of_a_video_are_written_as_images(label, tmp_path):
-    file = tmp_path / 'drive.avi'
-    kind = cv2.VideoWriter_fourcc(*'MJPG')
-    video = cv2.VideoWriter(str(file), kind, 10.0, (90, 60))
-    for number in range(8):
-        video.write(noise(60, 90, number))
-    video.release()
+    images = [noise(60, 90, number) for number in range(8)]
+    file = write_video(tmp_path / 'drive.avi', images, rate_hz=10.0)
     label(file, '--rate', 5, '--out', tmp_path / 'labels.json')
     expected = [f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)]
     assert frame_names(read_coco(tmp_path / 'labels.json')) == expected
@@ -91,7 +85,7 @@ def test_frames_of_a_video_are_written_as_images(label, tmp_path):
 def test_frames_of_a_bag_go_into_the_stated_folder(label, tmp_path):
     bag = tmp_path / 'drive.mcap'
     frames = tmp_path / 'frames'
-    write_bag(opened(write_images(tmp_path / 'camera')), bag)
+    write_bag(opened(photographs(tmp_path / 'camera')), bag)
     out = tmp_path / 'labels.json'
     label(bag, '--out', out, '--images', frames, '--image-type', 'png')
     frame = read_coco(out).frames[1]
@@ -101,7 +95,7 @@ def test_frames_of_a_bag_go_into_the_stated_folder(label, tmp_path):
 
 def test_thresholds_are_chosen_on_annotated_images(label, tmp_path):
     """The surest of what the detector said of 40 images is taken for the truth: all its boxes from there on hit."""
-    images = write_images(tmp_path / 'known', 40)
+    images = photographs(tmp_path / 'known', 40)
     out = tmp_path / 'labels.json'
     known = images / 'val.json'
     label(images, '--out', known, '--only', 'person')
@@ -110,7 +104,7 @@ def test_thresholds_are_chosen_on_annotated_images(label, tmp_path):
     least = rows[39]['score']
     content['annotations'] = [row for row in rows if row['score'] >= least]
     known.write_text(json.dumps(content))
-    other = write_images(tmp_path / 'camera', 3)
+    other = photographs(tmp_path / 'camera', 3)
     told = label(other, '--data', known, '--only', 'person', '--out', out).out
     row = re.search(
         r'person \S +0 \S +\d+ \S +\d+ \S +([\d.]+) \S +([\d.]+) \S +([\d.]+) \S +(\d+)', told
@@ -124,7 +118,7 @@ def test_thresholds_are_chosen_on_annotated_images(label, tmp_path):
 def test_an_interrupted_run_goes_on_and_writes_the_same(label, tmp_path, monkeypatch):
     from deadline_perception.tools import label as command
 
-    folder = write_images(tmp_path / 'camera', 12)
+    folder = photographs(tmp_path / 'camera', 12)
     whole, out = (tmp_path / name / 'labels.json' for name in ('whole', 'parts'))
     label(folder, '--out', whole)
 
@@ -159,7 +153,7 @@ def test_arguments_that_make_no_sense_are_refused_in_one_line(
     detector, tmp_path, refusal, monkeypatch, words, said
 ):
     monkeypatch.chdir(tmp_path)
-    write_images(tmp_path / 'camera')
+    photographs(tmp_path / 'camera')
     annotated(tmp_path / 'data')
     words = ['camera', 'data/train.json', *words, '--model', detector]
     assert re.search(said, refusal('label', *words))

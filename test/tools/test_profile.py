@@ -1,14 +1,12 @@
 import shutil
 from functools import partial
 
-import cv2
 import pytest
 import torch
 from made_up_labels import known
 from measurable_network import run_command
-from plain_images import grey
+from plain_images import grey, write_images
 
-from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.model_conventions import TrialImages
@@ -53,13 +51,9 @@ def test_measures_as_the_node_runs_and_writes_where_it_looks(measurable_weights,
 def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_path):
     for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
         blob.unlink()
-    (tmp_path / 'images').mkdir()
-    for number, image in enumerate(prepared.images):
-        cv2.imwrite(str(tmp_path / f'images/{number:02}.png'), image)
-    shutil.copy(prepared.weights, tmp_path)
+    images = write_images(tmp_path / 'images', prepared.images)
+    weights = shutil.copy(prepared.weights, tmp_path)
     shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
-    weights = tmp_path / 'small.safetensors'
-    images = tmp_path / 'images'
     command = ['profile', '--weights', weights, '--source', images]
     environment = {'XDG_CACHE_HOME': str(prepared.cache)}
     run = run_command(*command, '--quick', '--minutes', '0.03', environment=environment)
@@ -82,19 +76,15 @@ def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_pa
         ),
     ],
 )
-def test_missing_weights_and_devices_are_told_in_one_line(device, said, refusal, monkeypatch):
-    # with which it need not start itself anew
-    for name, value in process_environment(DEFAULT_THREADS).items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures('network_settings')  # with which it need not start itself anew
+def test_missing_weights_and_devices_are_told_in_one_line(device, said, refusal):
     assert said in refusal('profile', '--weights', 'none.safetensors', '--device', device)
 
 
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (('--threads', '0'), 'threads is 0'),
         (('--threads', '100000'), '100000, expected 1 to 1024'),
-        (('--minutes', '-1'), '--minutes is -1.0'),
         (('--minutes', 'nan'), '--minutes is nan'),
     ],
 )

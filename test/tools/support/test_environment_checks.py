@@ -16,6 +16,7 @@ from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools.support import environment_checks as machine_findings
 from deadline_perception.tools.support.environment_checks import State
 
+FINE, NOTE, MISSING = State.FINE, State.NOTE, State.MISSING
 Usage = namedtuple('Usage', 'total used free')
 TORCH = {'torch': '2.9.0', 'torchvision': '0.24.0', 'cuda': '12.8', 'devices': []}
 
@@ -28,9 +29,9 @@ def probe(error: str = '', **facts: object) -> SimpleNamespace:
 @pytest.mark.parametrize(
     'version, state',
     [
-        ((3, 9), State.MISSING),
-        ((3, 10), State.FINE),
-        ((3, 14), State.MISSING),
+        ((3, 9), MISSING),
+        ((3, 10), FINE),
+        ((3, 14), MISSING),
     ],
 )
 def test_python_versions(version, state):
@@ -41,43 +42,24 @@ def test_python_versions(version, state):
 
 
 ROS, OWN = probe(rmw='rmw_fastrtps_cpp'), ['TimeBudget', 'Schedule', '_schedule', '__file__']
-GPU, LIBRARIES = (
-    probe(**{**TORCH, 'devices': ['Orin']}),
-    {'json': 'json', 'no_such': 'Some-Package'},
-)
+GPU = probe(**{**TORCH, 'devices': ['Orin']})
+LIBRARIES = {'json': 'json', 'no_such': 'Some-Pkg'}
 NO_NMS = 'RuntimeError: operator torchvision::nms does not exist'
-NOT_PERMITTED = 'SCHED_FIFO 10 is not permitted (limit rtprio)'
+RAISED = ('SCHED_FIFO 10, nice -15, memory locked', ())
+REFUSED = ('SCHED_OTHER, nice 0', ('SCHED_FIFO 10 is not permitted (limit rtprio)',))
 
 
 @pytest.mark.parametrize(
     'check, given, state, words, remedy',
     [
-        ('ros', (ROS, 'jazzy'), State.FINE, 'jazzy, .*, rmw_fastrtps_cpp', ''),
-        ('interfaces', (probe(ours=OWN, boxes=['Detection2DArray']),), State.FINE, '^2 of', ''),
-        ('interfaces', (probe('no msg'),), State.MISSING, 'no msg', 'make setup'),
-        ('torch', (probe(NO_NMS),), State.MISSING, 'torchvision::nms', 'pip install'),
-        ('cuda', (GPU, Path('/absent')), State.FINE, '^12.8: Orin$', ''),
-        (
-            'libraries',
-            (LIBRARIES,),
-            State.MISSING,
-            '^not installed: Some-Package$',
-            'pip install Some-Package',
-        ),
-        (
-            'priority',
-            (('SCHED_FIFO 10, nice -15, memory locked', ()),),
-            State.FINE,
-            'SCHED_FIFO 10',
-            '',
-        ),
-        (
-            'priority',
-            (('SCHED_OTHER, nice 0', (NOT_PERMITTED,)),),
-            State.NOTE,
-            'limit rtprio',
-            'docs/device.md',
-        ),
+        ('ros', (ROS, 'jazzy'), FINE, 'jazzy, .*, rmw_fastrtps_cpp', ''),
+        ('interfaces', (probe(ours=OWN, boxes=['Detection2DArray']),), FINE, '^2 of', ''),
+        ('interfaces', (probe('no msg'),), MISSING, 'no msg', 'make setup'),
+        ('torch', (probe(NO_NMS),), MISSING, 'torchvision::nms', 'pip install'),
+        ('cuda', (GPU, Path('/absent')), FINE, '^12.8: Orin$', ''),
+        ('libraries', (LIBRARIES,), MISSING, '^not installed: Some-Pkg$', 'pip install Some-Pkg'),
+        ('priority', (RAISED,), FINE, 'SCHED_FIFO 10', ''),
+        ('priority', (REFUSED,), NOTE, 'limit rtprio', 'docs/device.md'),
     ],
 )
 def test_what_is_missing_comes_with_the_way_to_get_it(check, given, state, words, remedy):

@@ -1,9 +1,9 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
+from waiting import wait
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.tools.support import model_process
@@ -49,13 +49,8 @@ def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
     )
     asking = subprocess.Popen([sys.executable, '-c', asks], stdin=subprocess.DEVNULL)
     try:
-        until_s = time.monotonic() + 60.0
-        while not (place.exists() and place.read_text()) and time.monotonic() < until_s:
-            time.sleep(0.05)
-        number = int(place.read_text())
+        wait(lambda: place.exists() and place.read_text(), 'the process')
     finally:
         asking.kill()
         asking.wait()
-    while os.path.exists(f'/proc/{number}') and time.monotonic() < until_s:
-        time.sleep(0.05)
-    assert not os.path.exists(f'/proc/{number}')
+    wait(lambda: not os.path.exists(f'/proc/{place.read_text()}'), 'its end')

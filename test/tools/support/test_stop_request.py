@@ -5,17 +5,12 @@ import pytest
 from deadline_perception.tools.support.stop_request import StopRequest
 
 
-def test_without_a_limit_nothing_ends_a_command():
-    stop = StopRequest()
+@pytest.mark.parametrize(('minutes', 'ends'), [(None, False), (1000.0, False), (1e-12, True)])
+def test_only_its_time_ends_a_command(minutes, ends):
+    stop = StopRequest(minutes)
     with stop.listening():
-        assert not stop()
+        assert stop() is ends
     assert stop.signal_number is None and stop.exit_status == 0
-
-
-def test_its_time_ends_a_command():
-    assert not StopRequest(minutes=1000.0)()
-    stop = StopRequest(minutes=1e-12)
-    assert stop() and stop.exit_status == 0
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
