@@ -11,6 +11,7 @@ import yaml
 from backports.zstd import ZstdFile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from mcap.writer import Writer as McapWriter
 from recorded_run import damaged
 from rosbags.interfaces import (
     Qos,
@@ -212,8 +213,6 @@ def test_an_mcap_without_the_very_end_of_its_index_lacks_nothing(tmp_path, many,
 
 
 def test_an_mcap_without_chunks_is_read_up_to_its_last_whole_message(tmp_path):
-    from mcap.writer import Writer as McapWriter
-
     with (tmp_path / 'whole.mcap').open('wb') as stream:
         writer = McapWriter(stream, use_chunking=False)
         writer.start('ros2')

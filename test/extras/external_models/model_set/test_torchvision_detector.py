@@ -3,6 +3,7 @@ import pytest
 import torch
 from made_up_models import CLASSES, ssdlite_weights
 from plain_images import noise
+from torchvision.models import get_model
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.torchvision_detector import (
@@ -27,8 +28,6 @@ def weights(folder):
 
 
 def test_finds_what_torchvisions_model_finds(weights):
-    from torchvision.models import get_model
-
     detector = TorchvisionDetector(NAME, weights, CLASSES)
     found = detector.detect(IMAGE)
     model = get_model(NAME, weights=None, weights_backbone=None, num_classes=4).eval()
