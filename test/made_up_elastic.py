@@ -102,6 +102,12 @@ def images(count: int = 8, seed: int = 1) -> Tensor:
     return torch.randn(count, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
 
 
+def noise(rows: int, neurons: int, seed: int = 0) -> Tensor:
+    """Outputs `[rows, neurons]` in double precision."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, neurons, generator=generator, dtype=torch.float64)
+
+
 def made_elastic(
     kinds: tuple[str, ...] = ('residual', 'batch'),
     flattens: bool = True,

@@ -26,12 +26,6 @@ def test_a_machine_of_many_cores_has_no_more_units_than_a_load_may_have(monkeypa
 
 def test_units_are_measured_from_none_on_until_they_are_enough():
     delays = iter([10.0] * 23 + [20.0] * 23 + [40.0] * 1000)
-    found = measure_unit_delays(
-        lambda: next(delays),
-        ['core'],
-        4,
-        1e-9,
-        up_to_ms=30.0,
-    )
+    found = measure_unit_delays(lambda: next(delays), ['core'], 4, 1e-9, up_to_ms=30.0)
     expected = [({}, 10.0), ({'core': 1}, 20.0), ({'core': 2}, 40.0)]
     assert [(dict(delay.units), delay.delay_ms) for delay in found] == expected

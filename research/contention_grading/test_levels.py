@@ -18,14 +18,15 @@ from levels import (
 from deadline_perception.core.errors import DeadlinePerceptionError
 
 
-def stretches(
-    *levels_ms: float, frames: int = 300, noise: float = 0.03, seed: int = 0
-) -> np.ndarray:
+def stretches(*levels_ms, frames: int = 300, noise: float = 0.03, seed: int = 0) -> np.ndarray:
     """Delays of one level after the other."""
     rng = np.random.default_rng(seed)
-    return np.concatenate(
-        [rng.normal(level_ms, noise * level_ms, frames) for level_ms in levels_ms]
-    )
+    parts = [rng.normal(level_ms, noise * level_ms, frames) for level_ms in levels_ms]
+    return np.concatenate(parts)
+
+
+def levels_of(delays) -> list[float]:
+    return [level.delay_ms for level in grade_levels(delays)]
 
 
 @pytest.mark.parametrize(
@@ -34,25 +35,20 @@ def stretches(
 def test_levels_are_where_the_delays_lie(levels_ms):
     found = grade_levels(stretches(*levels_ms))
     assert [level.delay_ms for level in found] == pytest.approx(levels_ms, rel=0.03)
-    assert [level.share for level in found] == pytest.approx(
-        [1.0 / len(levels_ms)] * len(levels_ms), abs=0.02
-    )
+    shares = [1.0 / len(levels_ms)] * len(levels_ms)
+    assert [level.share for level in found] == pytest.approx(shares, abs=0.02)
     assert all(math.isnan(level.slowdown) and level.units is None for level in found)
 
 
 def test_delays_in_any_order_are_not_averaged_over_neighbours_that_differ():
     delays = np.random.default_rng(1).permutation(stretches(40.0, 60.0, 90.0))
     assert smoothed(delays, 9) is delays
-    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx(
-        [40.0, 60.0, 90.0], rel=0.02
-    )
+    assert levels_of(delays) == pytest.approx([40.0, 60.0, 90.0], rel=0.02)
 
 
 def test_the_moving_average_tells_levels_apart_that_noise_hides():
     delays = stretches(10.0, 14.0, 19.6, frames=400, noise=0.15)
-    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx(
-        [10.0, 14.0, 19.6], rel=0.05
-    )
+    assert levels_of(delays) == pytest.approx([10.0, 14.0, 19.6], rel=0.05)
 
 
 @settings(max_examples=20, deadline=None)
@@ -70,10 +66,8 @@ def test_few_delays_far_apart_are_one_level():
 
 @pytest.mark.parametrize(('rare', 'levels'), [(20, 1), (50, 2)])
 def test_rare_delays_are_no_level(rare, levels):
-    delays = np.concatenate(
-        [stretches(40.0, frames=1000 - rare), stretches(80.0, frames=rare, seed=2)]
-    )
-    assert len(grade_levels(delays)) == levels
+    often, seldom = stretches(40.0, frames=1000 - rare), stretches(80.0, frames=rare, seed=2)
+    assert len(grade_levels(np.concatenate([often, seldom]))) == levels
 
 
 def test_the_density_integrates_to_one_and_peaks_at_the_delays():
@@ -105,13 +99,8 @@ def test_what_cannot_be_graded_is_said(delays, message):
 
 
 def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewest_of_equal_ones():
-    beside = [
-        UnitDelay({}, 40.0),
-        UnitDelay({'core': 1}, 50.0),
-        UnitDelay({'core': 2}, 62.0),
-        UnitDelay({'memory': 3}, 62.0),
-        UnitDelay({'memory': 4}, 95.0),
-    ]
+    units = {}, {'core': 1}, {'core': 2}, {'memory': 3}, {'memory': 4}
+    beside = list(map(UnitDelay, units, (40.0, 50.0, 62.0, 62.0, 95.0)))
     levels = match_units(grade_levels(stretches(40.0, 60.0, 90.0)), beside)
     assert [level.units for level in levels] == [{}, {'core': 2}, {'memory': 4}]
     assert [level.units_delay_ms for level in levels] == [40.0, 62.0, 95.0]

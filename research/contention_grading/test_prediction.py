@@ -28,9 +28,9 @@ def made_slowdowns(frames: int, seed: int) -> np.ndarray:
             found += list(np.linspace(1.0, float(rng.choice([1.5, 2.5])), length))
         else:
             for _ in range(6):
-                found += [1.0] * int(rng.integers(3, 15)) + [float(rng.uniform(1.3, 2.2))] * int(
-                    rng.integers(3, 15)
-                )
+                found += [1.0] * int(rng.integers(3, 15))
+                burst = float(rng.uniform(1.3, 2.2))
+                found += [burst] * int(rng.integers(3, 15))
     return np.array(found[:frames])
 
 
@@ -109,9 +109,8 @@ def test_a_wrong_predictor_costs_tightness_and_ours_bounds_tightest(simulated):
 
 def test_the_papers_normalisation_and_regression_worked_out_by_hand():
     # Delays alternate between 10 and 14 ms: smallest 10, deviation 2, so that normalised they are 0 and 2.
-    predictor = LaggedRegression(
-        {'one': [10.0, 14.0] * 20, 'two': [100.0, 130.0, 100.0, 130.0] * 10}, lags=1
-    )
+    delays = {'one': [10.0, 14.0] * 20, 'two': [100.0, 130.0] * 20}
+    predictor = LaggedRegression(delays, lags=1)
     assert predictor.predict_ms('one') == 10.0  # nothing seen: the smallest
     predictor.observe('one', 10.0)
     assert predictor.predict_ms('one') == pytest.approx(14.0)
@@ -127,9 +126,8 @@ def test_a_step_is_followed_within_three_frames_for_every_candidate():
         predictor.observe('small', 20.0)
     for _ in range(3):
         predictor.observe('small', 40.0)
-    assert all(
-        1.8 < predictor.predict_ms(candidate) / IDLE_MS[candidate] <= 2.05 for candidate in IDLE_MS
-    )
+    for candidate, idle_ms in IDLE_MS.items():
+        assert 1.8 < predictor.predict_ms(candidate) / idle_ms <= 2.05
 
 
 def test_a_change_is_detected_and_what_was_followed_sinks_slowly():

@@ -12,17 +12,13 @@ BLOCKS = {'out_channels': StepModel(16, 1, 1, Line(1.0, 0.0), Line(1.0, 0.0), 0.
 
 def convolutions(count: int, seed: int) -> list[ConvolutionShape]:
     rng = random.Random(seed)
-    return [
-        ConvolutionShape(
-            rng.randint(8, 256),
-            rng.randint(8, 256),
-            rng.choice((1, 3, 5)),
-            rng.choice((1, 2)),
-            rng.randint(7, 60),
-            rng.randint(7, 60),
-        )
-        for _ in range(count)
-    ]
+    found = []
+    for _ in range(count):
+        channels = rng.randint(8, 256), rng.randint(8, 256)
+        kernel, stride = rng.choice((1, 3, 5)), rng.choice((1, 2))
+        size = rng.randint(7, 60), rng.randint(7, 60)
+        found.append(ConvolutionShape(*channels, kernel, stride, *size))
+    return found
 
 
 def blocked_ms(shape: ConvolutionShape) -> float:
@@ -41,9 +37,8 @@ def error(ground_truth, learned: int = 150, steps=BLOCKS) -> float:
     shapes = convolutions(learned, 1)
     held_out = convolutions(60, 2)
     model = fit_convolution_model(shapes, [ground_truth(shape) for shape in shapes], steps)
-    return sum(abs(model.predict(shape) / ground_truth(shape) - 1.0) for shape in held_out) / len(
-        held_out
-    )
+    errors = [abs(model.predict(shape) / ground_truth(shape) - 1.0) for shape in held_out]
+    return sum(errors) / len(errors)
 
 
 def splits(node) -> list[Split]:
@@ -58,18 +53,15 @@ def test_finds_the_costs_of_a_blocked_device():
 def test_finds_where_the_library_changes_kernels():
     shapes = convolutions(200, 1)
     model = fit_convolution_model(shapes, [two_kernels_ms(shape) for shape in shapes], BLOCKS)
-    assert any(
-        split.attribute == 'input values' and 19_000 <= split.threshold <= 20_480
-        for split in splits(model.cost)
-    )
+    places = [one.threshold for one in splits(model.cost) if one.attribute == 'input values']
+    assert any(19_000 <= place <= 20_480 for place in places)
     assert error(two_kernels_ms, learned=200) < 0.03
 
 
 def test_no_cost_is_negative_so_a_larger_layer_never_costs_less():
     rng = random.Random(3)
     shapes = convolutions(60, 3)
-    model = fit_convolution_model(
-        shapes, [blocked_ms(shape) * rng.uniform(0.7, 1.4) for shape in shapes], {}
-    )
+    times_ms = [blocked_ms(shape) * rng.uniform(0.7, 1.4) for shape in shapes]
+    model = fit_convolution_model(shapes, times_ms, {})
     times = [model.predict(ConvolutionShape(64, 64, 3, 1, side, side)) for side in range(8, 60)]
     assert all(later >= earlier >= 0.0 for earlier, later in zip(times, times[1:]))

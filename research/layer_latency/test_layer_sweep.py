@@ -28,10 +28,8 @@ class TimerOfKnownLayers:
 
     def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
         self.asked.append((shape, runs))
-        return [
-            shape.in_channels * (1.0 + self.spread[shape] * self.rng.uniform(-1.0, 1.0))
-            for _ in range(runs)
-        ]
+        factors = [1.0 + self.spread[shape] * self.rng.uniform(-1.0, 1.0) for _ in range(runs)]
+        return [shape.in_channels * factor for factor in factors]
 
 
 def test_uncertainty_of_the_median_by_hand():
@@ -39,9 +37,8 @@ def test_uncertainty_of_the_median_by_hand():
     # first to last, median 3.5
     assert median_uncertainty([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == pytest.approx(5.0 / 7.0)
     # 25 samples: rank floor((24 - 9.8) / 2) = 7, so from the 8th smallest to the 8th largest: 8 to 18 around 13.
-    assert median_uncertainty([float(value) for value in range(1, 26)]) == pytest.approx(
-        10.0 / 26.0
-    )
+    samples = [float(value) for value in range(1, 26)]
+    assert median_uncertainty(samples) == pytest.approx(10.0 / 26.0)
 
 
 def test_runs_unsteady_layers_more_often_and_in_turns():
@@ -49,11 +46,8 @@ def test_runs_unsteady_layers_more_often_and_in_turns():
     unsteady = replace(LAYER, in_channels=2)
     timer = TimerOfKnownLayers(random.Random(1), {steady: 0.0, unsteady: 0.2})
     samples = {steady: [], unsteady: []}
-    done = list(
-        measure_layers(
-            samples, timer, Repetition(accuracy=0.01, least=6, most=40), random.Random(2)
-        )
-    )
+    repetition = Repetition(accuracy=0.01, least=6, most=40)
+    done = list(measure_layers(samples, timer, repetition, random.Random(2)))
     assert (len(samples[steady]), len(samples[unsteady])) == (6, 40)
     assert done[-1] == 2 and done == sorted(done)
     first = [shape for shape, _ in timer.asked[:12]]
@@ -65,18 +59,10 @@ def test_runs_unsteady_layers_more_often_and_in_turns():
 def test_goes_on_where_it_was_left():
     samples = {LAYER: [1.0] * 5}
     timer = TimerOfKnownLayers(random.Random(1), {LAYER: 0.0})
-    list(
-        measure_layers(samples, timer, Repetition(accuracy=10.0, least=6, most=6), random.Random(2))
-    )
+    repetition = Repetition(accuracy=10.0, least=6, most=6)
+    list(measure_layers(samples, timer, repetition, random.Random(2)))
     assert len(samples[LAYER]) == 6 and len(timer.asked) == 1
-    assert (
-        list(
-            measure_layers(
-                samples, timer, Repetition(accuracy=10.0, least=6, most=6), random.Random(2)
-            )
-        )
-        == []
-    )
+    assert list(measure_layers(samples, timer, repetition, random.Random(2))) == []
 
 
 def test_an_unmeasured_layer_is_refused():
@@ -97,9 +83,7 @@ def test_an_unmeasured_layer_is_refused():
 )
 def test_times_the_middle_layer(device):
     timer = LayerTimer(device)
-    large = ConvolutionShape(
-        in_channels=256, out_channels=256, kernel=3, stride=1, height=32, width=32, batch=2
-    )
+    large = ConvolutionShape(256, 256, kernel=3, stride=1, height=32, width=32, batch=2)
     small = timer.time_layer(LAYER, 3)
     longer = timer.time_layer(large, 3)
     assert len(small) == len(longer) == 3

@@ -14,9 +14,8 @@ ORIN = StepModel(32, 8, 4, Line(0.02, 1.5), Line(0.02, 1.0), 0.0)
 
 def sweep(model: StepModel, values: range, noise: float = 0.0) -> tuple[list[int], list[float]]:
     rng = np.random.default_rng(0)
-    return list(values), [
-        model.predict(value) * (1.0 + noise * rng.standard_normal()) for value in values
-    ]
+    times = [model.predict(value) * (1.0 + noise * rng.standard_normal()) for value in values]
+    return list(values), times
 
 
 def test_predicts_by_hand():
@@ -33,16 +32,14 @@ def test_predicts_by_hand():
     [(32, 8, 4), (16, 64, 32), (16, 1, 1), (1, 8, 7), (64, 16, 15), (24, 1, 1)],
 )
 def test_finds_depth_and_period_in_noise(depth, period, upper_values):
-    model = StepModel(
-        depth, period, upper_values, Line(0.02, 1.5), Line(0.019, 0.9 if period > 1 else 1.5), 0.0
-    )
+    lower = Line(0.019, 0.9 if period > 1 else 1.5)
+    model = StepModel(depth, period, upper_values, Line(0.02, 1.5), lower, 0.0)
     found = fit_step_model(*sweep(model, range(10, 531), noise=0.01))
     assert (found.depth, found.period, found.upper_values) == (depth, period, upper_values)
     assert found.has_steps and f'{depth}' in str(found)
     assert found.error < 0.015
-    assert all(
-        abs(found.predict(value) / model.predict(value) - 1.0) < 0.01 for value in range(10, 531)
-    )
+    for value in range(10, 531):
+        assert abs(found.predict(value) / model.predict(value) - 1.0) < 0.01
 
 
 @pytest.mark.slow
@@ -58,9 +55,8 @@ def test_some_wild_measurements_do_not_move_it():
 def test_says_that_there_are_no_steps():
     values = list(range(10, 200))
     rng = np.random.default_rng(1)
-    found = fit_step_model(
-        values, [(0.5 + 0.01 * value) * (1.0 + 0.03 * rng.standard_normal()) for value in values]
-    )
+    times = [(0.5 + 0.01 * value) * (1.0 + 0.03 * rng.standard_normal()) for value in values]
+    found = fit_step_model(values, times)
     assert (found.depth, found.period, found.has_steps) == (1, 1, False)
     assert 'no steps found' in str(found)
     assert found.predict(100) == pytest.approx(1.5, rel=0.02)
@@ -72,9 +68,8 @@ def test_four_measurements_bound_another_layer():
     assert len(chosen) == 4
     found = ORIN.with_bounds(chosen, [other.predict(value) for value in chosen])
     assert found.error == pytest.approx(0.0, abs=1e-9)
-    assert all(
-        found.predict(value) == pytest.approx(other.predict(value)) for value in range(120, 220)
-    )
+    for value in range(120, 220):
+        assert found.predict(value) == pytest.approx(other.predict(value))
 
 
 def test_chooses_first_and_last_of_each_level():
@@ -96,7 +91,5 @@ def test_always_finite_and_never_worse_than_a_line(pairs):
     values, latencies = zip(*pairs)
     found = fit_step_model(values, latencies)
     assert math.isfinite(found.error)
-    assert all(
-        math.isfinite(found.predict(value)) and found.predict(value) >= 0.0
-        for value in (1, 7.5, 600)
-    )
+    for value in (1, 7.5, 600):
+        assert 0.0 <= found.predict(value) < math.inf

@@ -11,12 +11,10 @@ SWEEP = Sweep('filters', 'out_channels', ConvolutionShape(8, 8, 3, 1, 9, 9), tup
 
 
 def measured(sweep: Sweep, skipped: int = 0) -> MeasuredLayers:
-    return MeasuredLayers(
-        {
-            shape: [TRUTH.predict(value)] * 3 if number >= skipped else []
-            for number, (value, shape) in enumerate(zip(sweep.values, sweep.shapes))
-        },
-    )
+    samples = {shape: [] for shape in sweep.shapes}
+    for value, shape in list(zip(sweep.values, sweep.shapes))[skipped:]:
+        samples[shape] = [TRUTH.predict(value)] * 3
+    return MeasuredLayers(samples)
 
 
 def test_four_values_predict_the_others():
@@ -27,7 +25,6 @@ def test_four_values_predict_the_others():
 
 
 def test_steps_may_come_from_another_sweep():
-    result = evaluate_sweep(
-        SWEEP, measured(SWEEP), StepModel(64, 1, 1, TRUTH.upper, TRUTH.lower, 0.0)
-    )
+    other = StepModel(64, 1, 1, TRUTH.upper, TRUTH.lower, 0.0)
+    result = evaluate_sweep(SWEEP, measured(SWEEP), other)
     assert result.few.depth == 64 and result.few_error > 0.05

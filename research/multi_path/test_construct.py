@@ -62,12 +62,10 @@ def test_parts_add_up_to_the_whole_network():
     detector = build_detector(building_blocks(FAMILY), ('vehicle',))
     parts = construct.measure_bytes(detector)
     assert sum(parts.values()) == weight_bytes(detector)
-    assert sum(parts.values()) > sum(parameter.nbytes for parameter in detector.parameters()), (
-        'narrow copies count'
-    )
-    assert set(construct.measure_times(detector)) >= set(
-        detector.path_space.keys(detector.path_space.largest)
-    )
+    once = sum(parameter.nbytes for parameter in detector.parameters())
+    assert sum(parts.values()) > once, 'narrow copies count'
+    space = detector.path_space
+    assert set(construct.measure_times(detector)) >= set(space.keys(space.largest))
 
 
 def test_what_cannot_fit_is_told_in_one_line(family, refusal, tmp_path):
@@ -89,9 +87,8 @@ def test_limits_that_are_none_are_refused_before_measuring(
     family, refusal, limits, message, monkeypatch
 ):
     monkeypatch.setattr(construct, 'measure_bytes', lambda detector: pytest.fail('measured'))
-    assert message in refusal(
-        construct, *family, '--deadline-ms', limits[0], '--memory-mb', *limits[1:]
-    )
+    words = '--deadline-ms', limits[0], '--memory-mb', *limits[1:]
+    assert message in refusal(construct, *family, *words)
 
 
 @pytest.mark.slow
@@ -100,9 +97,8 @@ def test_blocks_are_timed_in_the_engine_that_will_run_them(prepared, tmp_path, m
     detector = prepared.network()
     before, space = detector.engine, detector.path_space
     shutil.copytree(prepared.folder, tmp_path / 'segments')
-    for segment in list(
-        SegmentStore.load(prepared.folder, store_origin(read_device_facts())).segments.values()
-    )[:2]:
+    store = SegmentStore.load(prepared.folder, store_origin(read_device_facts()))
+    for segment in list(store.segments.values())[:2]:
         (tmp_path / 'segments' / segment.file).unlink()
     monkeypatch.setattr(tempfile, 'TemporaryDirectory', lambda: nullcontext(tmp_path))
     with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):

@@ -43,16 +43,15 @@ COUNTS = [
 
 def measured(model: IntervalModel, noise: list[float]) -> list[MeasuredLayer]:
     """Layers whose worst times are those of a model, times a factor."""
-    return [
-        MeasuredLayer(counts, 0.8 * model.wcet_ms(counts) * factor, model.wcet_ms(counts) * factor)
-        for counts, factor in zip(COUNTS, noise)
-    ]
+    times_ms = [model.wcet_ms(counts) * factor for counts, factor in zip(COUNTS, noise)]
+    return [MeasuredLayer(counts, 0.8 * ms, ms) for counts, ms in zip(COUNTS, times_ms)]
+
+
+noises = st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS))
 
 
 @settings(max_examples=4, deadline=None)
-@given(
-    st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)), st.floats(0.0, 1.0)
-)
+@given(noises, st.floats(0.0, 1.0))
 def test_covers_every_observation(noise: list[float], traffic: float) -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0), missing=traffic)
     layers = measured(ground_truth, noise)
@@ -71,14 +70,11 @@ def test_finds_a_model_that_is_right_without_calibration() -> None:
 
 def test_finds_both_sides_of_the_larger_memory_delay() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1e4), missing=0.2, conflicting=0.02)
-    delays = [
-        (
-            PROCESSOR.memory_delay(0.2 * (c.memory_loads + c.memory_stores), 0),
-            PROCESSOR.memory_delay(0, 0.02 * (c.near_loads + c.near_stores)),
-        )
-        for c in COUNTS
-    ]
-    assert {memory > near for memory, near in delays} == {True, False}
+    larger = set()
+    for c in COUNTS:
+        memory = PROCESSOR.memory_delay(0.2 * (c.memory_loads + c.memory_stores), 0)
+        larger.add(memory > PROCESSOR.memory_delay(0, 0.02 * (c.near_loads + c.near_stores)))
+    assert larger == {True, False}
     layers = measured(ground_truth, [1.0] * len(COUNTS))
     model = fit_interval_model(layers, PROCESSOR)
     excess = [model.fits[0].wcet_ms(layer.counts) / layer.worst_ms for layer in layers]
@@ -87,11 +83,7 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
 
 
 @settings(max_examples=5, deadline=None)
-@given(
-    st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)),
-    st.floats(0.0, 1.0),
-    st.floats(0.0, 50.0),
-)
+@given(noises, st.floats(0.0, 1.0), st.floats(0.0, 50.0))
 def test_larger_miss_latency_raises_bounds(noise: list[float], traffic: float, load: float) -> None:
     """However the times came about, even without any misses: what they leave open counts as misses."""
     layers = measured(IntervalModel(PROCESSOR, (0.9, load, 0.1, 1000.0), missing=traffic), noise)
@@ -107,11 +99,7 @@ def test_larger_miss_latency_raises_bounds(noise: list[float], traffic: float, l
 def test_an_odd_layer_counts_once() -> None:
     """Layers of equal counts, one twice as slow: the others bound it at half, calibrated they give its own time."""
     counts = COUNTS[0]
-    layers = [
-        MeasuredLayer(counts, 1.0, 1.0),
-        MeasuredLayer(counts, 1.0, 1.0),
-        MeasuredLayer(counts, 2.0, 2.0),
-    ]
+    layers = [MeasuredLayer(counts, time_ms, time_ms) for time_ms in (1.0, 1.0, 2.0)]
     model = fit_interval_model(layers, PROCESSOR)
     assert model.calibration_factor == pytest.approx(2.0)
     assert model.wcet_ms(counts) == pytest.approx(2.0)

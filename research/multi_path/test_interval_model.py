@@ -46,11 +46,9 @@ def test_memory_delay_is_the_larger_of_two_queues() -> None:
 def test_model_is_the_sum_over_intervals_that_are_alike(
     warps: int, blocks: int, execution: float, requests: float, count: int
 ) -> None:
+    loads = blocks * count * requests
     counts = replace(
-        COUNTS,
-        computations=blocks * count * warps,
-        memory_loads=blocks * count * requests,
-        memory_stores=0,
+        COUNTS, computations=blocks * count * warps, memory_loads=loads, memory_stores=0
     )
     model = IntervalModel(PROCESSOR, execution=(execution, 0, 0, 0), missing=1.0)
     # C_exec + C_stall + D_proc is N_warp * C_exec, whatever the stall.
@@ -59,13 +57,8 @@ def test_model_is_the_sum_over_intervals_that_are_alike(
 
 
 def test_bound_of_a_layer() -> None:
-    model = IntervalModel(
-        PROCESSOR,
-        execution=(2.0, 1.0, 3.0, 50.0),
-        missing=0.5,
-        conflicting=0.75,
-        calibration_factor=1.5,
-    )
+    shares = {'missing': 0.5, 'conflicting': 0.75}
+    model = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), **shares, calibration_factor=1.5)
     assert model.execution_cycles(COUNTS) == 200 + 20 + 30 + 50
     assert model.memory_cycles(COUNTS) == max(0.5 * (6 + 4) * 52, 0.75 * (30 + 10) * 10) == 300
     # 600 cycles over 4 processors at 2 GHz.
@@ -83,9 +76,8 @@ def test_a_worse_device_raises_the_bound_with_the_same_coefficients(factor: floa
         (bank, replace(PROCESSOR, near_latency_cycles=10.0 * factor)),
     ):
         assert replace(model, processor=worse).wcet_ms(COUNTS) > model.wcet_ms(COUNTS)
-    assert replace(memory, processor=replace(PROCESSOR, mshrs=16)).wcet_ms(COUNTS) < memory.wcet_ms(
-        COUNTS
-    )
+    better = replace(memory, processor=replace(PROCESSOR, mshrs=16))
+    assert better.wcet_ms(COUNTS) < memory.wcet_ms(COUNTS)
 
 
 def test_counts_from_geometry() -> None:
@@ -99,15 +91,13 @@ def test_counts_from_geometry() -> None:
 
 
 def test_processor_of_a_cpu_and_of_a_gpu() -> None:
-    cpu = Processor.of(
-        DeviceFacts('CPU', 'cpu', 4, 2, clock_mhz=3000.0, cache_line_bytes=64), 20.0, cpu_lanes=8
-    )
+    facts = DeviceFacts('CPU', 'cpu', 4, 2, clock_mhz=3000.0, cache_line_bytes=64)
+    cpu = Processor.of(facts, 20.0, cpu_lanes=8)
     assert (cpu.processors, cpu.lanes, cpu.line_bytes, cpu.miss_latency_cycles) == (2, 8, 64, 600.0)
     unread = Processor.of(DeviceFacts('CPU', 'cpu', 4, 2), 20.0)
     assert (unread.clock_mhz, unread.lanes) == (1000.0, 4)
-    gpu = Processor.of(
-        DeviceFacts('GPU', 'cuda', 4, 2, multiprocessors=30, clock_mhz=1500.0), 500.0
-    )
+    facts = DeviceFacts('GPU', 'cuda', 4, 2, multiprocessors=30, clock_mhz=1500.0)
+    gpu = Processor.of(facts, 500.0)
     assert (gpu.processors, gpu.lanes, gpu.line_bytes) == (30, 32, 128)
 
 

@@ -2,19 +2,18 @@
 
 import math
 import random
+from itertools import product
 
 import pytest
 from segment_prediction import predict_times
 from segment_work import SegmentWork
 
-WORK = {
-    f'{kind}{place}@w{width}': SegmentWork(
-        scale * place * width * 1e6, scale * place * 1e4, width * 1e4, 4.0
-    )
-    for kind, scale in (('stage', 3.0), ('head', 1.0))
-    for place in range(1, 6)
-    for width in range(1, 4)
-}
+WORK = {}
+for (kind, scale), place, width in product(
+    (('stage', 3.0), ('head', 1.0)), range(1, 6), range(1, 4)
+):
+    amounts = scale * place * width * 1e6, scale * place * 1e4, width * 1e4
+    WORK[f'{kind}{place}@w{width}'] = SegmentWork(*amounts, 4.0)
 
 
 def _times(work: SegmentWork, factor: float = 1.0) -> float:
@@ -34,9 +33,8 @@ def test_what_was_measured_stays_as_it_is() -> None:
 
 def test_a_kind_may_take_longer_for_the_same_work() -> None:
     slow = {key: 4.0 if key.startswith('head') else 1.0 for key in WORK}
-    measured = {
-        key: _times(work, slow[key]) for key, work in WORK.items() if key.endswith(('w1', 'w3'))
-    }
+    known = [key for key in WORK if key.endswith(('w1', 'w3'))]
+    measured = {key: _times(WORK[key], slow[key]) for key in known}
     found = predict_times(WORK, measured)
     assert found['head4@w2'] == pytest.approx(_times(WORK['head4@w2'], 4.0), rel=0.1)
 

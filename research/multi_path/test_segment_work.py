@@ -10,6 +10,7 @@ torch = pytest.importorskip('torch')
 from segment_work import SegmentWork, count_work  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from torchvision.ops import nms  # noqa: E402
 from traced_layers import traced_operations  # noqa: E402
 
 from deadline_perception.core.execution_path import WIDTH, Operator, PathSpace, Segment  # noqa: E402
@@ -25,43 +26,28 @@ class _Run(SegmentRun):
         self._network, self._image, self._value = network, image, ()
 
     def compute(self, name: str, key: str) -> None:
-        """See `SegmentRun`."""
         engine = self._network.engine
         if name == 'pre':
             self._value = engine.hold('image', (self._image[None].astype(np.float32),))
         elif name == 'depthwise':
-            self._value = engine.run(
-                key,
-                name,
-                lambda read: (
-                    F.conv2d(read['image'][0], torch.ones(3, 1, 3, 3), padding=1, groups=3),
-                ),
-                {'image': self._value},
-            )
+            self._value = engine.run(key, name, self.depthwise, {'image': self._value})
         else:
-            self._value = engine.run(
-                key,
-                name,
-                lambda read: (
-                    F.conv2d(read['depthwise'][0], torch.ones(self.path['width'], 3, 1, 1)).relu_(),
-                ),
-                {'depthwise': self._value},
-            )
+            self._value = engine.run(key, name, self.wide, {'depthwise': self._value})
+
+    def depthwise(self, read):
+        return (F.conv2d(read['image'][0], torch.ones(3, 1, 3, 3), padding=1, groups=3),)
+
+    def wide(self, read):
+        return (F.conv2d(read['depthwise'][0], torch.ones(self.path['width'], 3, 1, 1)).relu_(),)
 
     def result(self) -> object:
-        """See `SegmentRun`."""
         return self._value
 
 
 class _Network:
-    path_space = PathSpace(
-        (Operator('width', WIDTH, (2, 4), 'w'),),
-        (
-            Segment('pre', 'pre'),
-            Segment('depthwise', 'conv'),
-            Segment('wide', 'conv', 'width', ('width',)),
-        ),
-    )
+    segments = Segment('pre', 'pre'), Segment('depthwise', 'conv')
+    wide = Segment('wide', 'conv', 'width', ('width',))
+    path_space = PathSpace((Operator('width', WIDTH, (2, 4), 'w'),), (*segments, wide))
     input_size, device = (8, 10), 'cpu'
 
     def __init__(self) -> None:
@@ -79,9 +65,8 @@ def test_counts_by_hand() -> None:
     assert found.keys() == {'pre', 'depthwise', 'wide@w2', 'wide@w4'}
     assert found['pre'] == SegmentWork(0.0, 3 * positions * 4, 3 * positions * 4, 1.0)
     weights = 3 * 9
-    assert found['depthwise'].operations == positions * weights + weights, (
-        'and the making of its weights'
-    )
+    # and the making of its weights
+    assert found['depthwise'].operations == positions * weights + weights
     assert found['wide@w4'].operations == positions * 3 * 4 + 3 * 4 + positions * 4
     assert found['wide@w4'].store_bytes == 4 * (positions * 4 + 3 * 4 + positions * 4)
     assert network.engine is engine
@@ -114,8 +99,6 @@ def test_operations_of_a_list_of_modules(mode: type) -> None:
 
 
 def test_operations_of_resize_sum_and_suppression() -> None:
-    from torchvision.ops import nms
-
     def run() -> None:
         x = F.interpolate(torch.zeros(1, 2, 3, 3), scale_factor=2.0, mode='nearest')
         F.interpolate(x, scale_factor=2.0, mode='bilinear')

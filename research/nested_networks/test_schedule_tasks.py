@@ -19,9 +19,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('schedule')
     tasks = {}
     for name, make in (('front', make_magnifier), ('side', make_classifier)):
-        measure_profile(make(), [IMAGE], repeats=3, whole_paths=2, path_repeats=2).save(
-            folder / f'{name}.json'
-        )
+        profile = measure_profile(make(), [IMAGE], repeats=3, whole_paths=2, path_repeats=2)
+        profile.save(folder / f'{name}.json')
         tasks[name] = {
             'model': f'invented_networks:{make.__name__}',
             'periods_ms': [1000, 3000],
@@ -32,12 +31,9 @@ def folder(tmp_path_factory):
 
 
 def run(folder, repository, *words):
-    return run_command(
-        *words,
-        script=Path(schedule_tasks.__file__),
-        cwd=folder,
-        environment={'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'},
-    )
+    environment = {'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'}
+    script = Path(schedule_tasks.__file__)
+    return run_command(*words, script=script, cwd=folder, environment=environment)
 
 
 @pytest.mark.slow

@@ -14,12 +14,9 @@ SPACE = multi_path_space(
 
 @pytest.fixture
 def policy(path_space, make_forecast, make_quality):
-    return FixedPath(
-        path_space.largest,
-        path_space,
-        make_forecast(path_space, lambda name: 2.0),
-        make_quality(dict.fromkeys(path_space, 0.4)),
-    )
+    forecast = make_forecast(path_space, lambda name: 2.0)
+    quality = make_quality(dict.fromkeys(path_space, 0.4))
+    return FixedPath(path_space.largest, path_space, forecast, quality)
 
 
 def test_plans_the_same_path_however_little_time_is_left(policy, path_space):
@@ -44,17 +41,16 @@ def test_redecision_changes_nothing_and_bounds_what_remains(policy, path_space):
     assert not policy.redecide(path, len(path_space.segments) - 1, 1.9, 1.0).feasible
 
 
+def cost_ms(key: str) -> float:
+    if key.startswith('skip'):
+        return 10.0
+    return {'head@h0': 2.0, 'head@h1': 6.0}.get(key.split('-')[0], 1.0)
+
+
 @pytest.fixture(scope='module')
 def models(make_forecast, make_quality):
     """Skippable blocks cost 10 ms, heads 2 and 6, all else 1; what costs more is better."""
-    forecast = make_forecast(
-        SPACE,
-        lambda name: (
-            10.0
-            if name.startswith('skip')
-            else {'head@h0': 2.0, 'head@h1': 6.0}.get(name.split('-')[0], 1.0)
-        ),
-    )
+    forecast = make_forecast(SPACE, cost_ms)
     return forecast, make_quality({path: forecast.forecast_ms(path) / 100.0 for path in SPACE})
 
 

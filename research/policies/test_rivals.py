@@ -3,6 +3,7 @@ import random
 
 import numpy as np
 import pytest
+from made_up_decisions import GivenQuality
 from rivals import Alert, ConformalPid, PressureTiers
 
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
@@ -12,7 +13,7 @@ SPACE = multi_path_space(
 )
 PATHS = list(SPACE)
 COSTS_MS = dict(zip(PATHS, (10.0, 20.0, 40.0)))
-QUALITIES = dict(zip(PATHS, (0.3, 0.5, 0.6)))
+QUALITY = GivenQuality(dict(zip(PATHS, (0.3, 0.5, 0.6))))
 
 
 class Forecast:
@@ -23,17 +24,9 @@ class Forecast:
         return np.array([self.forecast_ms(path, segment) for path in paths])
 
 
-class Qualities:
-    def quality(self, path):
-        return QUALITIES[path]
-
-    def table(self, paths):
-        return np.array([QUALITIES[path] for path in paths])
-
-
 @pytest.fixture(params=[Alert, ConformalPid, PressureTiers])
 def policy(request):
-    return request.param(PATHS, Forecast(), Qualities())
+    return request.param(PATHS, Forecast(), QUALITY)
 
 
 def test_a_path_is_kept_to_its_end(policy):
@@ -52,7 +45,7 @@ def test_slow_frames_lead_to_shorter_paths(policy):
 
 
 def test_the_filter_weighs_quality_by_the_chance_to_be_in_time():
-    policy = Alert(PATHS, Forecast(), Qualities())
+    policy = Alert(PATHS, Forecast(), QUALITY)
     for _ in range(200):
         policy.plan(1000.0, 1.0)
         policy.observe(40.0, 1000.0)
@@ -62,11 +55,8 @@ def test_the_filter_weighs_quality_by_the_chance_to_be_in_time():
 
 
 def test_the_conformal_quantile_is_exceeded_as_often_as_it_should_be():
-    policy, rng, exceeded = (
-        ConformalPid(PATHS, Forecast(), Qualities(), alpha=0.05),
-        random.Random(0),
-        0,
-    )
+    policy = ConformalPid(PATHS, Forecast(), QUALITY, alpha=0.05)
+    rng, exceeded = random.Random(0), 0
     for _ in range(4000):
         choice = policy.plan(1000.0, 1.0)
         took_ms = choice.forecast_ms * math.exp(rng.gauss(0.0, 0.1))
@@ -76,7 +66,7 @@ def test_the_conformal_quantile_is_exceeded_as_often_as_it_should_be():
 
 
 def test_tiers_rise_after_calm_frames_and_fall_at_once():
-    policy = PressureTiers(PATHS, Forecast(), Qualities())
+    policy = PressureTiers(PATHS, Forecast(), QUALITY)
     policy.plan(50.0, 1.0)
     policy.observe(math.inf, 50.0)
     assert policy.plan(50.0, 1.0).path == PATHS[1]

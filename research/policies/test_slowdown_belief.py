@@ -44,11 +44,8 @@ def rest(belief: SlowdownBelief, factor: float, ratio: float, share: float) -> f
 
 def test_a_frame_that_has_begun_tells_which_mode_its_rest_is_of():
     shares = np.random.default_rng(0).random(60) < 0.5
-    belief = after(
-        *np.exp(
-            np.where(shares, math.log(2.2), 0.0) + np.random.default_rng(1).normal(0.0, 0.05, 60)
-        )
-    )
+    noise = np.random.default_rng(1).normal(0.0, 0.05, 60)
+    belief = after(*np.exp(np.where(shares, math.log(2.2), 0.0) + noise))
     before = chance(belief, 1.5)
     assert 0.3 < before < 0.7
     assert rest(belief, 1.5, 2.2, 0.3) > 0.9

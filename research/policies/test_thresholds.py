@@ -36,27 +36,13 @@ def segment_ms(name: str) -> float:
 
 
 @pytest.fixture(scope='module')
-def make_policy(make_forecast, make_quality):
-    def make(**options) -> ThresholdPolicy:
-        return ThresholdPolicy(
-            SPACE,
-            make_forecast(SPACE, segment_ms),
-            make_quality(dict.fromkeys(SPACE, 0.5)),
-            **options,
-        )
-
-    return make
-
-
-@pytest.fixture(scope='module')
-def policy(make_policy):
-    return make_policy()
+def policy(make_forecast, make_quality):
+    quality = make_quality(dict.fromkeys(SPACE, 0.5))
+    return ThresholdPolicy(SPACE, make_forecast(SPACE, segment_ms), quality)
 
 
 def segment_of(operator: str) -> int:
-    return next(
-        index for index, segment in enumerate(SPACE.segments) if segment.operator == operator
-    )
+    return [segment.operator for segment in SPACE.segments].index(operator)
 
 
 @pytest.mark.parametrize(('budget_ms', 'width'), [(14.5, 1.0), (14.4, 0.5), (1.0, 0.5)])

@@ -50,9 +50,8 @@ def test_gradients_are_those_of_the_masked_network(kinds, utilisation):
     assert value == pytest.approx(float(masked.detach()), rel=1e-4)
     for stretch, weight, slope in found:
         dense = expected[id(weight)]
-        part = dense.as_strided(
-            stretch.shape, stretch.stride(), stretch.storage_offset() - weight.storage_offset()
-        )
+        begin = stretch.storage_offset() - weight.storage_offset()
+        part = dense.as_strided(stretch.shape, stretch.stride(), begin)
         torch.testing.assert_close(slope, part, rtol=1e-3, atol=1e-5)
     before = {id(weight): weight.detach().clone() for weight in weights}
     ActiveDescent(0.1).step(found)
@@ -73,9 +72,8 @@ def test_steps_are_those_of_gradient_descent_with_momentum():
     descent = ActiveDescent(0.01)
     optimiser = torch.optim.SGD(other.parameters(), 0.01, 0.9)
     for seed in range(3):
-        descent.step(
-            gradients(network, network.activate(1.0), F.cross_entropy, images(8, seed), LABELS)[1]
-        )
+        whole = network.activate(1.0)
+        descent.step(gradients(network, whole, F.cross_entropy, images(8, seed), LABELS)[1])
         optimiser.zero_grad()
         F.cross_entropy(other(images(8, seed)), LABELS).backward()
         optimiser.step()
@@ -86,9 +84,8 @@ def test_steps_are_those_of_gradient_descent_with_momentum():
 def test_gradients_that_are_not_finite_change_nothing():
     network = made_elastic()
     before = [weight.detach().clone() for weight in network.parameters()]
-    _, found = gradients(
-        network, network.activate(0.5), lambda y, labels: y.sum() * math.nan, images(), LABELS
-    )
+    no_number = lambda y, labels: y.sum() * math.nan  # noqa: E731
+    _, found = gradients(network, network.activate(0.5), no_number, images(), LABELS)
     ActiveDescent(0.1).step(found)
     assert all(torch.equal(one, two) for one, two in zip(before, network.parameters()))
 
@@ -111,18 +108,15 @@ class SimulatedDevice:
         return F.cross_entropy(outputs, labels)
 
     def run(self, network, inputs, activation):
-        self.now_ms += (
-            (5.0 + 40.0 * activation.utilisation**2) * self._phase * self._rng.lognormal(0.0, 0.08)
-        )
+        expected_ms = (5.0 + 40.0 * activation.utilisation**2) * self._phase
+        self.now_ms += expected_ms * self._rng.lognormal(0.0, 0.08)
         if self._rng.random() < 0.002:
             self._phase = float(self._rng.uniform(1.0, 1.4))
 
 
 def simulated_trainer(budget_ms: float, seed: int = 0, **options) -> TimeBoundTrainer:
-    network, device = (
-        made_elastic(('plain',), settings=(0.1, 0.25, 0.5, 0.75, 1.0)),
-        SimulatedDevice(seed),
-    )
+    network = made_elastic(('plain',), settings=(0.1, 0.25, 0.5, 0.75, 1.0))
+    device = SimulatedDevice(seed)
     network.body.register_forward_pre_hook(lambda body, inputs: device.run(body, *inputs))
     trainer = TimeBoundTrainer(
         network,
@@ -152,14 +146,12 @@ def test_a_larger_budget_trains_larger_sub_networks():
     for budget_ms in (12.0, 25.0, 80.0):
         trainer = simulated_trainer(budget_ms)
         done = [trainer.iterate(images(), LABELS) for _ in range(60)]
-        means.append(
-            np.mean([iteration.utilisation for iteration in done if iteration is not None])
-        )
+        ran = [iteration.utilisation for iteration in done if iteration is not None]
+        means.append(np.mean(ran))
     assert means == sorted(means) and means[-1] > 2.0 * means[0]
 
 
 def test_says_the_smallest_budget_that_would_do():
-    with pytest.raises(
-        BudgetTooSmall, match=r'budget is 2 ms, expected at least .* ms, .*utilisation 0.1'
-    ):
+    words = 'budget is 2 ms, expected at least .* ms, .*utilisation 0.1'
+    with pytest.raises(BudgetTooSmall, match=words):
         simulated_trainer(2.0)

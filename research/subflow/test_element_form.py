@@ -16,16 +16,11 @@ from torch import nn
 
 from deadline_perception.extras.elastic.elastic import elastic
 
+pairs = st.integers(1, 2), st.integers(1, 2)  # stride and dilation
+
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.integers(0, 1000),
-    st.integers(1, 3),
-    st.integers(0, 2),
-    st.integers(1, 2),
-    st.integers(1, 2),
-    st.booleans(),
-)
+@given(st.integers(0, 1000), st.integers(1, 3), st.integers(0, 2), *pairs, st.booleans())
 def test_sub_convolution_is_the_masked_one(seed, kernel, padding, stride, dilation, with_bias):
     torch.manual_seed(seed)
     x = torch.randn(2, 4, 9, 8) * (torch.rand(4, 9, 8) < 0.5)
@@ -34,22 +29,13 @@ def test_sub_convolution_is_the_masked_one(seed, kernel, padding, stride, dilati
     dense = layer(x)
     active = (torch.rand(dense.shape[1:]) < 0.4).float()
     active[seed % 5] = 0.0
-    found = sub_convolution(
-        x,
-        layer.weight,
-        layer.bias,
-        active,
-        stride=layer.stride,
-        padding=layer.padding,
-        dilation=layer.dilation,
-    )
+    form = {name: getattr(layer, name) for name in ('stride', 'padding', 'dilation')}
+    found = sub_convolution(x, layer.weight, layer.bias, active, **form)
     torch.testing.assert_close(found, dense * active)
     parameters = list(layer.parameters())
     wanted = torch.randn_like(dense)
-    for one, other in zip(
-        torch.autograd.grad((dense * active * wanted).sum(), parameters),
-        torch.autograd.grad((found * wanted).sum(), parameters),
-    ):
+    slopes = torch.autograd.grad((dense * active * wanted).sum(), parameters)
+    for one, other in zip(slopes, torch.autograd.grad((found * wanted).sum(), parameters)):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
         assert not other[seed % 5].any()  # exactly zero
 
@@ -87,11 +73,10 @@ def test_single_neurons_of_a_network(utilisation):
     masks = element_masks(network, images(64), utilisation)
     shapes = {name: tuple(mask.shape) for name, mask in masks.items()}
     assert sorted(shapes.values()) == [(8, 4, 4), (12,)]
-    assert [int(mask.sum()) for mask in masks.values()] == [
-        max(1, int(utilisation * mask.numel())) for mask in masks.values()
-    ]
+    for mask in masks.values():
+        assert int(mask.sum()) == max(1, int(utilisation * mask.numel()))
+    whole = network.activate(1.0)
     with torch.no_grad():
-        masked = MaskedNetwork(network, network.activate(1.0), masks).compute(images())
-        torch.testing.assert_close(
-            ElementNetwork(network, network.activate(1.0), masks).compute(images()), masked
-        )
+        masked = MaskedNetwork(network, whole, masks).compute(images())
+        found = ElementNetwork(network, whole, masks).compute(images())
+    torch.testing.assert_close(found, masked)

@@ -2,16 +2,10 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up_elastic import images, made_elastic
+from made_up_elastic import images, made_elastic, noise
 from rankings import Ranking, by_obs, obs_importance, rank_by
 
 from deadline_perception.extras.elastic.importance import OutputSamples
-
-
-def noise(rows: int, neurons: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(
-        rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
 
 
 def test_two_neurons_by_hand():
@@ -55,18 +49,14 @@ def test_a_redundant_channel_is_the_last_of_its_layer():
     network = made_elastic(('plain',))
     layer = network.body.get_submodule('hidden')
     with torch.no_grad():  # one neuron of the hidden layer repeats another, scaled
-        layer.weight[4], layer.bias[4] = (
-            3.0 * layer.weight[7] + 1e-4 * layer.weight[2],
-            3.0 * layer.bias[7],
-        )
+        layer.weight[4] = 3.0 * layer.weight[7] + 1e-4 * layer.weight[2]
+        layer.bias[4] = 3.0 * layer.bias[7]
     number = next(number for number, group in enumerate(network.groups) if 'hidden' in group.names)
     repeated = getattr(network, f'order{number}')[[4, 7]].tolist()
     network.forget_copies()
     rank_by(network, [images(200)], Ranking.OBS)
-    order, importance = (
-        getattr(network, f'order{number}').tolist(),
-        getattr(network, f'importance{number}'),
-    )
+    order = getattr(network, f'order{number}').tolist()
+    importance = getattr(network, f'importance{number}')
     dead = int((importance == 0).sum())
     assert set(order[len(order) - dead - 2 : len(order) - dead]) == set(repeated)
     assert importance.tolist() == sorted(importance.tolist(), reverse=True)

@@ -18,9 +18,7 @@ def test_narrow_copy_computes_what_the_sub_network_does(load_benchmark, lenet, u
     narrow = load_benchmark('subflow_networks').narrow_copy(network, module, utilisation)
     x = torch.randn(3, 1, 28, 28)
     with torch.no_grad():
-        torch.testing.assert_close(
-            narrow(x), network(x, utilisation=utilisation), rtol=1e-4, atol=1e-5
-        )
-    assert sum(parameter.numel() for parameter in narrow.parameters()) == network.used_weights(
-        utilisation
-    )
+        expected = network(x, utilisation=utilisation)
+        torch.testing.assert_close(narrow(x), expected, rtol=1e-4, atol=1e-5)
+    weights = sum(parameter.numel() for parameter in narrow.parameters())
+    assert weights == network.used_weights(utilisation)

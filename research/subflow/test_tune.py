@@ -34,12 +34,8 @@ def weights(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(CALLABLES, 'made_up_elastic:two_classes')
     torch.manual_seed(0)
     source = NetworkSource('made_up_elastic:two_classes', CLASSES, (8, 8))
-    module = elastic(
-        source.ordinary(),
-        source.example_inputs,
-        made_up_elastic.images(),
-        settings=(0.25, 0.5, 1.0),
-    )
+    inputs = source.example_inputs, made_up_elastic.images()
+    module = elastic(source.ordinary(), *inputs, settings=(0.25, 0.5, 1.0))
     save_elastic(ElasticNetwork(module, source), tmp_path / 'net.safetensors')
     return tmp_path / 'net.safetensors'
 

@@ -54,26 +54,19 @@ def test_whatever_remains_lies_inside(boxes):
     assert len(inside) <= len(kept) <= len(boxes)
 
 
+CITYSCAPES = (
+    'gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
+    'vehicle/val/ulm/ulm_000000_000018_vehicle.json',
+)
+BDD100K = [f'{part}/val/b1c66a42-6f7d68ca.json' for part in ('labels/box_track_20', 'info/100k')]
+
+
 @pytest.mark.parametrize(
     'folder, read, files',
     [
         ('coco_folder', lambda root: read_coco(root / 'val.json'), ('val.json',)),
-        (
-            'cityscapes_root',
-            read_cityscapes,
-            (
-                'gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
-                'vehicle/val/ulm/ulm_000000_000018_vehicle.json',
-            ),
-        ),
-        (
-            'bdd100k_tracks',
-            read_bdd100k_tracks,
-            (
-                'labels/box_track_20/val/b1c66a42-6f7d68ca.json',
-                'info/100k/val/b1c66a42-6f7d68ca.json',
-            ),
-        ),
+        ('cityscapes_root', read_cityscapes, CITYSCAPES),
+        ('bdd100k_tracks', read_bdd100k_tracks, BDD100K),
     ],
 )
 @fuzzed

@@ -11,6 +11,7 @@ import yaml
 from backports.zstd import ZstdFile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from mcap.writer import Writer as McapWriter
 from recorded_run import damaged
 from rosbags.interfaces import (
     Qos,
@@ -212,8 +213,6 @@ def test_an_mcap_without_the_very_end_of_its_index_lacks_nothing(tmp_path, many,
 
 
 def test_an_mcap_without_chunks_is_read_up_to_its_last_whole_message(tmp_path):
-    from mcap.writer import Writer as McapWriter
-
     with (tmp_path / 'whole.mcap').open('wb') as stream:
         writer = McapWriter(stream, use_chunking=False)
         writer.start('ros2')
@@ -227,11 +226,9 @@ def test_an_mcap_without_chunks_is_read_up_to_its_last_whole_message(tmp_path):
     assert times(tmp_path / 'cut.mcap')[0] == list(range(50))
 
 
-def test_a_whole_bag_beside_a_folder_or_without_metadata_lacks_nothing(tmp_path):
+def test_a_whole_bag_beside_a_folder_lacks_nothing(tmp_path):
     folder = write(tmp_path / 'bag', range(1, 4))
     (folder / 'plots').mkdir()
-    assert times(folder) == ([1, 2, 3], '')
-    (folder / 'metadata.yaml').unlink()
     assert times(folder) == ([1, 2, 3], '')
 
 
@@ -355,21 +352,19 @@ def test_a_view_in_the_place_of_the_messages_is_not_computed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'content',
-    ['a: &a [x, x, x]\nb: &b [*a, *a, *a]\nrosbag2_bagfile_information: *b', '[' * 100_000, 'pipe'],
+    'describe',
+    [
+        lambda file: file.write_text(
+            'a: &a [x, x, x]\nb: &b [*a, *a, *a]\nrosbag2_bagfile_information: *b'
+        ),
+        lambda file: file.write_text('[' * 100_000),
+        lambda file: (file.unlink(), os.mkfifo(file)),
+        lambda file: change_description(file.parent, files='a'),
+    ],
+    ids=['aliases', 'nested deeply', 'pipe', 'files that are no list'],
 )
-def test_a_description_that_is_no_description_is_not_taken(tmp_path, content):
+def test_a_description_that_is_no_description_is_not_taken(tmp_path, describe):
     """The messages are read all the same, without it."""
     folder = write(tmp_path / 'bag', range(1, 4))
-    (folder / 'metadata.yaml').unlink()
-    if content == 'pipe':
-        os.mkfifo(folder / 'metadata.yaml')
-    else:
-        (folder / 'metadata.yaml').write_text(content)
-    assert times(folder)[0] == [1, 2, 3]
-
-
-def test_a_description_whose_files_are_no_list_is_not_taken(tmp_path):
-    folder = write(tmp_path / 'bag', range(1, 4))
-    change_description(folder, files='a')
+    describe(folder / 'metadata.yaml')
     assert times(folder)[0] == [1, 2, 3]

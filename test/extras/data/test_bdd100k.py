@@ -1,8 +1,6 @@
 import json
 
-import cv2
 import pytest
-from plain_images import grey
 from read_sequences import (
     boxes_of,
     classes_of,
@@ -12,6 +10,7 @@ from read_sequences import (
     speeds_mps,
     stamps_ns,
 )
+from timed_videos import matroska
 
 from deadline_perception.extras.data.bdd100k import CLASS_NAMES, read_bdd100k, read_bdd100k_tracks
 
@@ -85,18 +84,13 @@ def test_tracked_videos_are_named_by_their_folders(bdd100k_tracks):
         read_bdd100k_tracks(bdd100k_tracks)
 
 
-def test_videos_have_the_speeds_of_their_info(bdd100k_tracks):
+def test_videos_have_the_speeds_of_their_info_at_the_times_of_their_frames(bdd100k_tracks):
     file = bdd100k_tracks / 'videos/val/b1c66a42-6f7d68ca.mov'
     file.parent.mkdir(parents=True)
-    video = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*'mp4v'), 30, (64, 48))
-    for shade in range(60):
-        video.write(grey(48, 64, shade))
-    video.release()
-    frames = opened(file).frames
-    assert len(frames) == 60
-    assert [frames[index].speed_mps for index in (30, 45)] == pytest.approx([6.0, 6.5])
-    (file.parent / 'other.mov').write_bytes(file.read_bytes())
-    assert opened(file.parent / 'other.mov').frames[30].speed_mps is None
+    matroska(file, [0, 33, 1000, 1500])
+    assert speeds_mps(opened(file)) == pytest.approx([5.0, 5.033, 6.0, 6.5])
+    other = matroska(file.with_name('other.mov'), [0, 33, 1000, 1500])
+    assert speeds_mps(opened(other)) == [None] * 4
 
 
 def test_unknown_categories_are_left_out_with_a_count(bdd100k_root):

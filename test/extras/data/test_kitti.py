@@ -1,10 +1,10 @@
+import cv2
 import pytest
 from plain_images import grey
 from read_sequences import opened, speeds_mps, stamps_ns
 
 from deadline_perception.extras.data.kitti import CLASS_NAMES
 
-cv2 = pytest.importorskip('cv2')
 REST = '1.5 1.6 3.9 1.0 1.7 20.0 0.1'
 
 

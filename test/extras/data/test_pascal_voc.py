@@ -1,11 +1,10 @@
+import cv2
 import pytest
 from annotated_images import turn
 from plain_images import grey
 from read_sequences import boxes_of, classes_of, crowd_of, frame_names, object_counts, opened
 
 from deadline_perception.extras.data.pascal_voc import read_voc
-
-cv2 = pytest.importorskip('cv2')
 
 OBJECT = (
     '<object><name>{}</name><difficult>{}</difficult><bndbox><xmin>{}</xmin><ymin>{}</ymin>'

@@ -1,4 +1,3 @@
-import json
 import struct
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from read_sequences import object_counts, speeds_mps, stamps_ns
 from timed_videos import matroska
 
 from deadline_perception.extras.data import video
-from deadline_perception.extras.data.bdd100k import read_bdd100k_video
 from deadline_perception.extras.data.video import read_video
 
 HIGHWAY = (
@@ -152,17 +150,6 @@ def test_without_any_times_the_rate_counts(tmp_path):
     sequence = read_video(file)
     assert len(sequence.frames) == 40
     assert sequence.frames[1].stamp_ns > 0 and sequence.frames[35].load_bgr().mean() > 60
-
-
-def test_speeds_of_a_bdd100k_video_are_those_at_the_times_of_its_frames(tmp_path):
-    (tmp_path / 'videos/val').mkdir(parents=True)
-    (tmp_path / 'info/100k/val').mkdir(parents=True)
-    file = matroska(tmp_path / 'videos/val/a.mkv', [0, 33, 1000, 3000])
-    rows = [{'timestamp': 1_506_800_843_701 + 1000 * s, 'speed': float(s)} for s in range(5)]
-    ends = {'startTime': rows[0]['timestamp'], 'endTime': rows[-1]['timestamp']}
-    (tmp_path / 'info/100k/val/a.json').write_text(json.dumps({**ends, 'locations': rows}))
-    speeds = speeds_mps(read_bdd100k_video(file))
-    assert speeds == pytest.approx([0, 0.033, 1, 3], abs=1e-6)
 
 
 def test_a_video_that_was_cut_has_the_frames_that_are_whole(tmp_path, clip):

@@ -1,5 +1,6 @@
 import warnings
 
+import cv2
 import numpy as np
 import pytest
 from annotated_images import turn
@@ -7,8 +8,6 @@ from plain_images import grey
 from read_sequences import boxes_of, classes_of, frame_names, object_counts, opened
 
 from deadline_perception.extras.data.yolo import read_yolo
-
-cv2 = pytest.importorskip('cv2')
 
 
 @pytest.fixture

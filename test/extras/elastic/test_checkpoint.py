@@ -1,17 +1,15 @@
 """Elastic networks on disk: a round trip, and files that are refused."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 from json_damage import REMOVED, put
 from made_up_elastic import images
+from measurable_network import run_command
 from safetensors.torch import load_file, save_file
 
-from deadline_perception.core.child_command import module_command
 from deadline_perception.extras.elastic.checkpoint import (
     KEY,
     is_elastic,
@@ -104,13 +102,7 @@ def test_the_command_refuses_code_in_a_file_and_does_not_run_it(file, tmp_path):
     (tmp_path / 'payload.py').write_text('print("executed")')
     rewritten(file, 'facts.source.model', 'payload:run')
     words = f'profile --quick --weights {file} --out {tmp_path}/profile.json'
-    done = subprocess.run(
-        module_command('deadline_perception.tools.command_line', *words.split()),
-        cwd=tmp_path,
-        env={**os.environ, 'PYTHONPATH': str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    done = run_command(*words.split(), cwd=tmp_path, environment={'PYTHONPATH': str(tmp_path)})
     assert done.returncode == 1 and 'executed' not in done.stdout + done.stderr
     assert "names the code 'payload:run', which a file alone does not start" in done.stderr
     assert len(done.stderr.splitlines()) == 1

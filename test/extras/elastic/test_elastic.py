@@ -64,13 +64,6 @@ def test_first_and_last_layers_stay_whole_and_are_named():
     assert whole == {'stem': 'it is a first layer', 'classes': 'it belongs to the last layers'}
 
 
-def test_layers_that_a_sum_joins_share_one_ranking():
-    network = made_elastic(('residual', 'residual'))
-    joined = next(group for group in network.groups if 'blocks.0.second' in group.names)
-    assert {'widen', 'blocks.0.second'} <= set(joined.names)
-    assert 'blocks.0.first' not in joined.names
-
-
 def test_norms_have_the_statistics_of_their_setting():
     module = made_up(('batch',))
     network = structure(module, (images(1),), (0.5, 1.0))

@@ -1,6 +1,5 @@
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from deadline_perception.engines.sliced_layers import Span
 from deadline_perception.extras.elastic.activation import UnitGroup, activate
@@ -20,19 +19,6 @@ def norm() -> ElasticBatchNorm:
     places = {'weight': 0, 'bias': 0, 'running_mean': 1, 'running_var': 1}
     spans = {name: {place: (Span(1, 6),)} for name, place in places.items()}
     return elastic_layer(spans, layer, 2).eval()
-
-
-def test_a_norm_is_folded_into_the_convolution_in_inference_alone():
-    made, read = (Span(1, 6),), (Span(0, 4),)
-    spans = {'weight': {0: made, 1: read}, 'bias': {0: made}}
-    layer = elastic_layer(spans, nn.Conv2d(4, 6, 3), 2).eval()
-    layer.norm = norm()
-    x = torch.randn(2, 2, 5, 5)
-    expected = layer.norm(F.conv2d(x, layer.weight[:3, :2], layer.bias[:3]), HALF)
-    torch.testing.assert_close(layer(x, HALF), expected)
-    with torch.no_grad():
-        torch.testing.assert_close(layer(x, HALF), expected, rtol=1e-4, atol=1e-5)
-        assert len(layer._laid_out) == 1
 
 
 def test_a_norm_in_training_mode_follows_its_own_setting():

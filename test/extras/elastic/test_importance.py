@@ -3,14 +3,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_elastic import noise
 
 from deadline_perception.extras.elastic.importance import OutputSamples, of_units
-
-
-def noise(rows: int, neurons: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(
-        rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
 
 
 def selected(outputs):

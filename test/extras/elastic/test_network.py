@@ -5,7 +5,7 @@ import pytest
 import torch
 from plain_images import noise
 
-from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.core.detections import Classification
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.elastic.elastic import elastic
@@ -73,17 +73,6 @@ def test_profile_forecast_and_frontier_serve_it(network):
     own = {name: getattr(network, name) for name in ('network_hash', 'input_size')}
     engine = network.engine.identity
     assert profile.mismatches(facts=profile.facts, engine=engine, **own) == []
-
-
-@pytest.mark.slow
-def test_a_detector_finds_objects():
-    form = (320, 320), (0.5,) * 3, (0.5,) * 3
-    source = NetworkSource('ssdlite320_mobilenet_v3_large', ('car', 'person'), *form)
-    data = torch.randn(2, 3, 320, 320)
-    module = elastic(source.ordinary(), source.example_inputs, data, settings=(0.5, 1.0))
-    network = ElasticNetwork(module, source)
-    found = network.detect(IMAGE, network.path_space.smallest)
-    assert isinstance(found, Detections) and network.result_type is Detections
 
 
 def test_batches_hold_all_images(network):

@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torchvision.models.detection import ssdlite320_mobilenet_v3_large
 
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.extras.elastic.source import (
     NetworkSource,
     SourceError,
+    _build,
     find_source,
     read_weights,
 )
@@ -30,8 +32,6 @@ def test_the_order_of_a_file_says_nothing_of_the_classes():
 
 
 def test_weights_tell_the_number_of_classes_of_a_detector():
-    from torchvision.models.detection import ssdlite320_mobilenet_v3_large
-
     ssd = ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=91)
     source = find_source('ssdlite320_mobilenet_v3_large', ssd.state_dict())
     assert len(source.class_names) == 90 and source.class_names[0] == 'person'
@@ -43,8 +43,6 @@ def test_weights_tell_the_number_of_classes_of_a_detector():
 
 
 def test_a_detector_finds_what_torchvision_finds():
-    from deadline_perception.extras.elastic.source import _build
-
     form = (320, 320), (0.5,) * 3, (0.5,) * 3
     source = NetworkSource('ssdlite320_mobilenet_v3_large', ('a', 'b'), *form)
     ssd = _build(source.model, 2).eval()

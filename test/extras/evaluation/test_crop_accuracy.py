@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from plain_images import grey
 
 from deadline_perception.extras.evaluation.crop_accuracy import measure_accuracy, shrunk
@@ -10,7 +11,6 @@ from deadline_perception.extras.several_networks.classifier.network import (
     build_classifier,
 )
 
-torch = pytest.importorskip('torch')
 NAMES = ('background', 'stop', 'warning')
 PLAIN = grey(40, 40, 120)
 

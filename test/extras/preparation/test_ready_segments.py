@@ -1,8 +1,6 @@
 """Segments whose models are at hand: prepared without PyTorch, and only as far as they are right here."""
 
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ import pytest
 pytest.importorskip('openvino')
 
 import openvino
+from python_run import run_python
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
@@ -60,12 +59,7 @@ print(len(made.forms), 'made,', len(store.done), 'done of', len(network.path_spa
 """
     )
     weights = repository / 'models' / f'{name}.safetensors'
-    told = subprocess.run(
-        [sys.executable, '-c', program, weights, tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    told = run_python('-c', program, weights, tmp_path, timeout=200)
     assert told.returncode == 0, told.stderr
     made, _, done, _, _, every = told.stdout.split()
     assert made == '0' and done == every
@@ -98,22 +92,16 @@ np.savez(found, *(each.scores for each in found_there))
 """
     )
     np.save(tmp_path / 'images.npy', prepared.images)
-    told = subprocess.run(
-        [sys.executable, '-c', program, weights, tmp_path / 'images.npy', tmp_path / 'found.npz'],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    files = tmp_path / 'images.npy', tmp_path / 'found.npz'
+    told = run_python('-c', program, weights, *files, timeout=200)
     assert told.returncode == 0, told.stderr
     assert told.stdout.startswith(
         'TorchMissing layers are computed by PyTorch, which is not installed: pip install'
     )
     store = SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu')))
     assert store.done == made.done and store.segments.keys() == made.segments.keys()
-    assert all(
-        segment.form is Form.EAGER or segment.error_db >= 17.0
-        for segment in store.segments.values()
-    )
+    for segment in store.segments.values():
+        assert segment.form is Form.EAGER or segment.error_db >= 17.0
     assert all(len(scores) for scores in np.load(tmp_path / 'found.npz').values())
 
 

@@ -11,7 +11,11 @@ HELD_UP = {
     **{'bound_ms': float('nan'), 'network_ms': 0.0, 'total_ms': 100.0},
 }
 SLOW = {'network_ms': 120.0, 'total_ms': 130.0, 'bound_ms': 90.0}
+TIGHT = {'network_ms': 98.0, 'total_ms': 108.0}
 LATE = {'total_ms': 150.0, 'network_ms': 50.0}
+AGED = {**LATE, 'feasible': False, 'age_ms': 90.0, 'queue_ms': 5.0}
+COASTED = {'total_ms': 99.0, 'outcome': 1, 'queue_ms': 5.0}
+PUBLISHED_LATE = {'total_ms': 140.0, 'queue_ms': 5.0, 'publish_ms': 81.0, 'overhead_ms': 86.0}
 
 
 @pytest.mark.parametrize(
@@ -19,13 +23,9 @@ LATE = {'total_ms': 150.0, 'network_ms': 50.0}
     [
         (HELD_UP, Cause.HELD_UP, 'waited 95 ms for the frame before, until its deadline'),
         (SLOW, Cause.BOUND_EXCEEDED, 'took 120 ms, 30 ms beyond its bound, most of it in conv'),
+        ({**TIGHT, 'bound_ms': 120.0}, Cause.BOUND_EXCEEDED, 'took 98 ms where it had 90'),
         (
-            {'network_ms': 98.0, 'total_ms': 108.0, 'bound_ms': 120.0},
-            Cause.BOUND_EXCEEDED,
-            'took 98 ms where it had 90',
-        ),
-        (
-            {'feasible': False, 'total_ms': 108.0, 'network_ms': 98.0, 'bound_ms': 105.0},
+            {**TIGHT, 'feasible': False, 'bound_ms': 105.0},
             Cause.INFEASIBLE,
             'even the cheapest path (bound 105 ms) did not fit the 90 ms that were left of 100 ms',
         ),
@@ -39,22 +39,10 @@ LATE = {'total_ms': 150.0, 'network_ms': 50.0}
             Cause.BOUND_EXCEEDED,
             'while other work slowed everything down 1.8-fold.',
         ),
-        (
-            {**LATE, 'feasible': False, 'age_ms': 90.0, 'queue_ms': 5.0},
-            Cause.ARRIVED_LATE,
-            'spent 90 ms on its way from the camera, and even the cheapest',
-        ),
+        (AGED, Cause.ARRIVED_LATE, 'spent 90 ms on its way from the camera, and even the cheapest'),
         ({**LATE, 'queue_ms': 95.0}, Cause.ARRIVED_LATE, 'spent 95 ms waiting'),
-        (
-            {'total_ms': 99.0, 'outcome': 1, 'queue_ms': 5.0},
-            Cause.COASTED,
-            'after 50 ms in the network (bound 60 ms)',
-        ),
-        (
-            {'total_ms': 140.0, 'queue_ms': 5.0, 'publish_ms': 81.0, 'overhead_ms': 86.0},
-            Cause.OVERHEAD,
-            '86 ms went outside it, most of them publishing',
-        ),
+        (COASTED, Cause.COASTED, 'after 50 ms in the network (bound 60 ms)'),
+        (PUBLISHED_LATE, Cause.OVERHEAD, '86 ms went outside it, most of them publishing'),
     ],
 )
 def test_names_the_cause_of_one_frame_among_ordinary_ones(recorded, fields, cause, words):

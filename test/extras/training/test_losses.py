@@ -31,20 +31,12 @@ def _step(network, *trained, known=(KNOWN,)):
         size = network.input_size_on(one.path)
         objects = [ground_truth.resized(SIZE, size) for ground_truth in known]
         laid_out = all_anchors(network.config, size)
-        chosen = [
-            choose_anchors(laid_out, ground_truth, generator)
-            for ground_truth, generator in zip(objects, _generators(count))
-        ]
-        own, target = path_losses(
-            network,
-            resized(images, size),
-            objects,
-            join_anchors(chosen, len(laid_out), device),
-            one,
-            generators,
-            batch=count,
-            target=target,
-        )
+        pairs = zip(objects, _generators(count))
+        chosen = [choose_anchors(laid_out, *pair) for pair in pairs]
+        anchors = join_anchors(chosen, len(laid_out), device)
+        images_of_size = resized(images, size)
+        batch = objects, anchors, one, generators
+        own, target = path_losses(network, images_of_size, *batch, batch=count, target=target)
         losses.append(own)
     return losses, target
 
@@ -139,10 +131,8 @@ def test_distilled_path_keeps_its_number_of_proposals(network, largest):
 
 def test_class_that_a_source_does_not_name_takes_no_part(network, largest):
     """Regions of such an image teach its logits nothing; those of another image in the batch do."""
-    smallest, unnamed = (
-        network.path_space.smallest,
-        target_objects(OBJECT, [0], named=(True, False)),
-    )
+    smallest = network.path_space.smallest
+    unnamed = target_objects(OBJECT, [0], named=(True, False))
     paths = TrainedPath(largest, (1, 0), 0.5), TrainedPath(smallest, (0,), 0.5)
     for known, learns in (([unnamed, unnamed], False), ([unnamed, KNOWN], True)):
         network.zero_grad()

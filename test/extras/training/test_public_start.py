@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -31,9 +32,8 @@ def image():
 
 
 def test_a_file_with_as_many_layers_of_other_shapes_is_no_start(network, image, tmp_path):
-    import openvino
-    from openvino import opset13 as ops
-
+    openvino = pytest.importorskip('openvino')
+    ops = openvino.opset13
     pixels = value = ops.parameter([1, 32, 8, 8], np.float32)
     for _ in range(115):
         weight = np.zeros((32, 32, 1, 1), np.float32)
@@ -56,9 +56,7 @@ def test_another_file_is_no_start(network, tmp_path, image):
 @pytest.mark.skipif(not PUBLIC.is_file(), reason='the public detector is not at hand')
 def test_a_start_finds_what_the_public_detector_finds():
     """On a real image: the same best boxes, at nearly the same scores, though norms are fixed here."""
-    import cv2
-    import openvino
-
+    openvino = pytest.importorskip('openvino')
     folder = PUBLIC.parents[1] / 'bdd100k/images'
     names = sorted(os.listdir(folder))[:8]
     images = [cv2.imread(str(folder / name)) for name in names]

@@ -25,11 +25,6 @@ def test_anchors_are_matched_by_overlap():
     assert matched[:4].tolist() == [0, 0, 0, 1]
 
 
-def test_image_without_objects_is_all_background():
-    labels, matched = match_anchors(ANCHORS, target_objects())
-    assert labels.tolist() == [0] * 5 and matched.tolist() == [0] * 5
-
-
 def test_sample_keeps_the_share_and_only_what_is_there():
     generator = np.random.default_rng(0)
     labels = np.array([1] * 20 + [0] * 50 + [-1] * 30)

@@ -1,15 +1,13 @@
 import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torchvision.ops import box_iou
 
-from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.training.losses import path_losses
 from deadline_perception.extras.training.samples import SampleSource
-from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich
+from deadline_perception.extras.training.strategies import Sandwich
 from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import TrainingDiverged
@@ -197,22 +195,6 @@ def test_a_step_at_another_size_is_scaled_no_further(tiny_network, shapes, monke
     trainer.run()
     # the latter is half of the former, too; its own half is 32 x 32
     assert seen == {(64, 96), (32, 64)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    'name, norm, scales',
-    [('rs-rs', 'group', (1.0,)), ('sandwich', 'frozen', (1.0, 0.5))],
-)
-def test_strategies_lower_the_loss(tiny_network, shapes, name, norm, scales):
-    torch.manual_seed(0)
-    network = FasterRcnn(
-        replace(tiny_network.config, norm=norm, scales=scales), tiny_network.class_names
-    )
-    trainer = _trainer(network, shapes, strategy=STRATEGIES[name], steps=24, learning_rate=4e-3)
-    losses = []
-    trainer.run(report=lambda step, values: losses.append(values['path0']))
-    assert np.mean(losses[-6:]) < 0.75 * np.mean(losses[:3])
 
 
 def test_more_processes_than_images_and_samples_of_other_classes_are_refused(tiny_network, shapes):

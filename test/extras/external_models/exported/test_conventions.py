@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -115,8 +116,6 @@ def test_confidence_counts_boxes_that_cannot_be_any_against_a_reading():
     ],
 )
 def test_boxes_that_show_a_wrong_reading_whatever_the_images_hold(boxes, scores, said):
-    import re
-
     assert re.search(said, implausible([objects(boxes, scores)], SIZE))
 
 

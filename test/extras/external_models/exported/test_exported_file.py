@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip('openvino')
+openvino = pytest.importorskip('openvino')
 
 from exported_files import SIZE, exported  # noqa: E402
 
@@ -16,6 +16,7 @@ from deadline_perception.extras.external_models.exported.memory import peak_byte
 from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
 from deadline_perception.extras.external_models.exported.stated_facts import StatedFacts  # noqa: E402
 
+ops = openvino.opset13
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
 PUBLIC = Path(__file__).parents[5] / 'shared' / 'data' / 'public_models'
 
@@ -69,8 +70,6 @@ def test_files_that_are_no_detector_are_refused(tmp_path, name, content, said):
 
 
 def test_an_input_without_pixels_is_refused(tmp_path):
-    from openvino import opset13 as ops
-
     image = pixels(1, 3, 0, 0)
     with pytest.raises(ModelError, match='has 0 x 0 px, expected 1 to 8192 px a side'):
         read_exported(saved(tmp_path / 'empty.xml', ops.relu(image), image))
@@ -78,52 +77,44 @@ def test_an_input_without_pixels_is_refused(tmp_path):
 
 def pixels(*shape):
     """An input of an image."""
-    import openvino
-    from openvino import opset13 as ops
-
     shape = openvino.PartialShape(list(shape or (1, 3, 8, 8)))
     return ops.parameter(shape, openvino.Type.f32, name='images')
 
 
 def saved(file, result, image):
     """A file of a network, which gives one value of an image."""
-    import openvino
-    from openvino import opset13 as ops
-
     openvino.save_model(openvino.Model([ops.result(result)], [image]), file)
     return file
 
 
-def in_branch(ops, given, make):
+def in_branch(given, make):
     """What `make` gives of a value, computed in one of two branches."""
-    from openvino import Model, Type
-
-    one, other = (ops.parameter(given.get_output_partial_shape(0), Type.f32) for _ in range(2))
+    one, other = (
+        ops.parameter(given.get_output_partial_shape(0), openvino.Type.f32) for _ in range(2)
+    )
     made = ops.result(make(one))
     passed = ops.result(ops.relu(other))
     branch = ops.if_op(ops.constant(np.array(True)))
-    branch.set_then_body(Model([made], [one]))
-    branch.set_else_body(Model([passed], [other]))
+    branch.set_then_body(openvino.Model([made], [one]))
+    branch.set_else_body(openvino.Model([passed], [other]))
     branch.set_input(given.output(0), one, other)
     return branch.set_output(made, passed)
 
 
-def looping(rounds, value, ops, inner=0):
+def looping(rounds, value, inner=0):
     """A value doubled so often; in each round as often as a loop within says."""
-    from openvino import Model, Type
-
-    inside, on = ops.parameter([1, 3, 8, 8], Type.f32), ops.constant(np.array(True))
+    inside, on = ops.parameter([1, 3, 8, 8], openvino.Type.f32), ops.constant(np.array(True))
     doubled = ops.add(inside, inside)
     if inner:
-        doubled = looping(ops.constant(np.int64(inner)), inside, ops).get_node()
+        doubled = looping(ops.constant(np.int64(inner)), inside).get_node()
     loop = ops.loop(rounds, ops.constant(np.array(True)))
-    loop.set_function(Model([doubled, on], [inside]))
+    loop.set_function(openvino.Model([doubled, on], [inside]))
     loop.set_special_body_ports([-1, 1])
     loop.set_merged_input(inside, value.output(0), doubled.output(0))
     return loop.get_iter_value(doubled.output(0), -1)
 
 
-def of_pixels(image, ops):
+def of_pixels(image):
     """As many rounds as the pixels add up to."""
     axes = ops.constant(np.arange(4))
     return ops.convert(ops.reduce_sum(image, axes, keep_dims=False), 'i64')
@@ -132,25 +123,23 @@ def of_pixels(image, ops):
 @pytest.mark.parametrize(
     'make, said',
     [
-        (lambda image, ops: ops.constant(np.int64(2**62)), 'loop of 4611686018427387904 rounds'),
-        (lambda image, ops: ops.constant(np.int64(-1)), 'loop without end'),
+        (lambda image: ops.constant(np.int64(2**62)), 'loop of 4611686018427387904 rounds'),
+        (lambda image: ops.constant(np.int64(-1)), 'loop without end'),
         (
-            lambda image, ops: ops.add(*[ops.constant(np.int64(2**60))] * 2),
+            lambda image: ops.add(*[ops.constant(np.int64(2**60))] * 2),
             'loop of 2305843009213693952 rounds',
         ),
         (of_pixels, 'loop whose number of rounds is computed'),
-        (lambda image, ops: ops.add(*[ops.constant(np.int64(5))] * 2), None),
+        (lambda image: ops.add(*[ops.constant(np.int64(5))] * 2), None),
     ],
 )
 @pytest.mark.parametrize('where', ['top', 'branch'])
 def test_a_loop_without_few_stated_rounds_is_refused_before_it_runs(tmp_path, make, said, where):
-    from openvino import opset13 as ops
-
     def looped(value):
-        return looping(make(value, ops), value, ops)
+        return looping(make(value), value)
 
     image = pixels()
-    found = looped(image) if where == 'top' else in_branch(ops, image, looped)
+    found = looped(image) if where == 'top' else in_branch(image, looped)
     refuses_loop(
         saved(tmp_path / 'loop.xml', found, image),
         said and f'{said}, expected at most 100000 stated rounds',
@@ -170,16 +159,13 @@ def refuses_loop(file, words):
     'inner, said', [(300, ''), (400, 'has a loop of 120000 rounds, expected at most 100000')]
 )
 def test_rounds_of_a_loop_within_a_loop_multiply(tmp_path, inner, said):
-    from openvino import opset13 as ops
-
     image = pixels()
-    found = looping(ops.constant(np.int64(300)), image, ops, inner)
+    found = looping(ops.constant(np.int64(300)), image, inner)
     refuses_loop(saved(tmp_path / 'nested.xml', found, image), said)
 
 
 def broadcast(file, length, body=False):
     """An image spread over layers of so many values."""
-    from openvino import opset13 as ops
 
     def spread(value):
         wide = ops.broadcast(value, ops.constant(np.int64([length])))
@@ -187,7 +173,7 @@ def broadcast(file, length, body=False):
 
     image = pixels()
     total = ops.reduce_sum(image, ops.constant(np.arange(4)), keep_dims=False)
-    saved(file, in_branch(ops, total, spread) if body else spread(total), image)
+    saved(file, in_branch(total, spread) if body else spread(total), image)
     assert file.stat().st_size < 10_000
     return file
 
@@ -205,31 +191,29 @@ def test_layers_of_gigabytes_are_refused_before_they_are_allocated(tmp_path, bod
 LENGTHS = {
     'pixels': of_pixels,
     'pixels in a branch': of_pixels,
-    'the shape': lambda image, ops: ops.gather(
+    'the shape': lambda image: ops.gather(
         ops.shape_of(image), ops.constant(np.int64(2)), ops.constant(np.int64(0))
     ),
-    'a count': lambda image, ops: of_pixels(
-        ops.convert(ops.greater(image, ops.constant(np.float32(0.5))), 'i64'), ops
+    'a count': lambda image: of_pixels(
+        ops.convert(ops.greater(image, ops.constant(np.float32(0.5))), 'i64')
     ),
-    'a count times a thousand': lambda image, ops: ops.multiply(
-        LENGTHS['a count'](image, ops), ops.constant(np.int64(1000))
+    'a count times a thousand': lambda image: ops.multiply(
+        LENGTHS['a count'](image), ops.constant(np.int64(1000))
     ),
 }
 
 
 @pytest.mark.parametrize('of', LENGTHS)
 def test_a_layer_as_long_as_pixels_say_is_refused(tmp_path, of):
-    from openvino import opset13 as ops
-
     def spread(given):
-        length = ops.unsqueeze(LENGTHS[of](given, ops), ops.constant(np.int64([0])))
+        length = ops.unsqueeze(LENGTHS[of](given), ops.constant(np.int64([0])))
         wide = ops.broadcast(ops.constant(np.float32(1)), length)
         most = ops.reduce_sum(wide, ops.constant(np.int64([0])), keep_dims=False)
         return ops.add(given, most)
 
     image = pixels()
     file = tmp_path / 'long.xml'
-    saved(file, in_branch(ops, image, spread) if 'branch' in of else spread(image), image)
+    saved(file, in_branch(image, spread) if 'branch' in of else spread(image), image)
     read = read_exported(file)
     if of in ('the shape', 'a count'):
         with_size(read, (8, 8), file)
@@ -239,8 +223,6 @@ def test_a_layer_as_long_as_pixels_say_is_refused(tmp_path, of):
 
 
 def test_the_size_of_an_open_input_counts(tmp_path):
-    from openvino import opset13 as ops
-
     image = pixels(1, 3, -1, -1)
     file = saved(tmp_path / 'open.xml', ops.relu(ops.concat([image] * 32, 1)), image)
     with_size(read_exported(file), (640, 640), file)
@@ -249,15 +231,12 @@ def test_the_size_of_an_open_input_counts(tmp_path):
 
 
 def test_values_that_are_needed_no_longer_take_nothing():
-    from openvino import Model
-    from openvino import opset13 as ops
-
     value = image = pixels()
     for _ in range(10):
         value = ops.relu(value)
-    assert peak_bytes(Model([value], [image])) == 2 * 3 * 8 * 8 * 4
+    assert peak_bytes(openvino.Model([value], [image])) == 2 * 3 * 8 * 8 * 4
     kept = ops.concat([ops.relu(image) for _ in range(10)], 1)
-    assert peak_bytes(Model([kept], [image])) >= 20 * 3 * 8 * 8 * 4
+    assert peak_bytes(openvino.Model([kept], [image])) >= 20 * 3 * 8 * 8 * 4
 
 
 @pytest.mark.skipif(not PUBLIC.is_dir(), reason='needs the public detectors')
@@ -271,8 +250,6 @@ def test_a_real_tflite_file_is_decoded_by_its_layers():
 
 
 def test_a_model_of_single_images_as_torchvision_exports_them_takes_a_batch_of_one(tmp_path):
-    from openvino import opset13 as ops
-
     image = pixels(3, -1, -1)
     file = tmp_path / 'single.xml'
     image.output(0).set_names({'images'})

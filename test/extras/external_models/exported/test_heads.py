@@ -59,8 +59,9 @@ def objects(*columns, count=20):
     return {'output0': rows_with(columns, count)[None]}
 
 
-def counted(*names):
+def counted(count, pre):
     """The second row is what an earlier image left there."""
+    names = count, f'{pre}boxes', f'{pre}scores', f'{pre}classes'
     boxes, scores = np.float32([[BOX, [0, 0, 9, 9]]]), np.float32([[0.6, 0.5]])
     return dict(zip(names, (np.int64([[1]]), boxes, scores, np.int64([[1, 2]]))))
 
@@ -78,7 +79,10 @@ QUERIES = {
     'boxes': np.float32([[BOX, BOX]]),
     'scores': np.float32([[0.6, 0.001]]),
 }
-PADDLE = {'further': {'scale_factor': ((1, 2), 'f32'), 'im_shape': ((1, 2), 'f32')}}
+SCORED = {'boxes': np.float32([[*BOX, 0.7], [0, 0, 1, 1, 0.0]]), 'labels': np.int64([2, 0])}
+PADDLE = {'result': rows_with([1.0, 0.7, *BOX], 20), 'count': np.int64([20])}
+PADDLE_INPUTS = {'scale_factor': ((1, 2), 'f32'), 'im_shape': ((1, 2), 'f32')}
+PADDLE_FILE = {'stated': 'detections label-first', 'further': PADDLE_INPUTS}
 # Outputs, reading, score and class, and what else is stated of the file or by the user.
 HEADS = [
     *(
@@ -96,13 +100,7 @@ HEADS = [
     (objects(2.0, 0.7, *BOX), 'detections label-first px', 0.7, 'bike', 'stated'),
     (objects(0.0, *BOX, 2.0, 0.7), 'detections image-first px', 0.7, 'bike', 'stated'),
     (objects(*CENTRE, 0.7, 2.0), 'detections centres px', 0.7, 'bike', 'stated'),
-    (
-        {'result': rows_with([1.0, 0.7, *BOX], 20), 'count': np.int64([20])},
-        'detections label-first px',
-        0.7,
-        'person',
-        {'stated': 'detections label-first', **PADDLE},
-    ),
+    (PADDLE, 'detections label-first px', 0.7, 'person', PADDLE_FILE),
     *(
         (QUERIES, DETR, 0.6, 'person', {'further': {name: (shape, kind)}})
         for name, shape, kind in (
@@ -112,22 +110,10 @@ HEADS = [
         )
     ),
     *(
-        (
-            counted(f'num_{all}', f'{pre}boxes', f'{pre}scores', f'{pre}classes'),
-            DETR,
-            0.6,
-            'person',
-            {},
-        )
-        for all, pre in (('dets', 'det_'), ('detections', ''), ('predictions', 'pred_'))
+        (counted(f'num_{count}', pre), DETR, 0.6, 'person', {})
+        for count, pre in (('dets', 'det_'), ('detections', ''), ('predictions', 'pred_'))
     ),
-    (
-        {'boxes': np.float32([[*BOX, 0.7], [0, 0, 1, 1, 0.0]]), 'labels': np.int64([2, 0])},
-        DETR,
-        0.7,
-        'bike',
-        {},
-    ),
+    (SCORED, DETR, 0.7, 'bike', {}),
     (ssd_rows(), 'ssd', 0.8, 'car', {'classes': (None, 'car', 'person')}),
 ]
 

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE, InventedNetwork
+from made_up_decisions import GivenQuality
 from plain_images import noise
 
 from deadline_perception.core.detections import Classification
@@ -23,19 +24,13 @@ def network(space, *classes: str) -> InventedNetwork:
     return made
 
 
-def stated(time_ms, value) -> tuple[SimpleNamespace, SimpleNamespace]:
-    """A forecast and a quality by functions of path and segment, and of the path."""
+def stated(time_ms) -> SimpleNamespace:
+    """A forecast by a function of path and segment."""
 
     def times(paths, segment=0):
         return np.array([time_ms(path, segment) for path in paths])
 
-    def values(paths):
-        return np.array([value(path) for path in paths])
-
-    forecast = SimpleNamespace(
-        forecast_ms=lambda path, segment=0: time_ms(path, segment), table=times
-    )
-    return forecast, SimpleNamespace(quality=value, table=values)
+    return SimpleNamespace(forecast_ms=lambda path, segment=0: time_ms(path, segment), table=times)
 
 
 @pytest.fixture
@@ -57,13 +52,6 @@ def test_paths_are_those_of_all_models(models):
     assert space.keys(space.parse('mlens-zfar-n4')) == expected
     with pytest.raises(ValueError, match='such as mlarge or msmall'):
         space.parse('msmall-zfar-n4')
-
-
-def test_a_path_is_one_of_a_model_and_back(models):
-    path = models.path_space.parse('mlens-znear-n1')
-    assert models.part(path) == ('lens', MAGNIFIER.parse('znear-n1'))
-    assert models.whole('lens', MAGNIFIER.parse('znear-n1')) == path
-    assert all(models.whole(*models.part(path)) == path for path in models.path_space)
 
 
 def test_a_frame_is_that_of_the_model_with_the_labels_of_the_set(models):
@@ -102,8 +90,8 @@ def test_the_decision_of_paths_chooses_among_models(models):
 
     values = {path: 0.1 + 0.1 * number for number, path in enumerate(paths)}
     times = {path: 10.0 * (number + 1) for number, path in enumerate(paths)}
-    known = stated(lambda path, segment: times[path] - (segment > 0), values.get)
-    policy = FrontierPolicy(models.path_space, *known)
+    known = stated(lambda path, segment: times[path] - (segment > 0))
+    policy = FrontierPolicy(models.path_space, known, GivenQuality(values))
     policy.prepare()
     expected = ['msmall', 'msmall', 'mlens-znear-n1', 'mlarge']
     assert [str(policy.plan(budget, 1.0).path) for budget in (5.0, 15.0, 45.0, 95.0)] == expected

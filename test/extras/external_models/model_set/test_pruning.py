@@ -2,7 +2,7 @@ import math
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from made_up_candidates import candidates, models, names
 
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
@@ -11,14 +11,6 @@ from deadline_perception.extras.external_models.model_set.pruning import (
     pareto_prune,
     paths_to_keep,
 )
-
-
-def names(candidates) -> list[str]:
-    return [candidate.name for candidate in candidates]
-
-
-def models(*rows: tuple[str, float, float]) -> list[Candidate]:
-    return [Candidate(*row) for row in rows]
 
 
 def test_models_that_another_beats_in_both_are_left_out():
@@ -68,11 +60,6 @@ def test_memory_keeps_the_fastest_and_then_the_best():
     assert memory_prune([], 10.0) == ()
     with pytest.raises(ValueError, match='fast, the fastest, takes 100 MB of memory.*99 MB'):
         memory_prune(given_models, 99.0)
-
-
-candidates = st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.0, 1.0)), max_size=12).map(
-    lambda rows: [Candidate(str(number), *row) for number, row in enumerate(rows)]
-)
 
 
 @given(candidates)

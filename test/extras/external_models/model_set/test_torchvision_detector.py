@@ -3,6 +3,7 @@ import pytest
 import torch
 from made_up_models import CLASSES, ssdlite_weights
 from plain_images import noise
+from torchvision.models import get_model
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.torchvision_detector import (
@@ -27,8 +28,6 @@ def weights(folder):
 
 
 def test_finds_what_torchvisions_model_finds(weights):
-    from torchvision.models import get_model
-
     detector = TorchvisionDetector(NAME, weights, CLASSES)
     found = detector.detect(IMAGE)
     model = get_model(NAME, weights=None, weights_backbone=None, num_classes=4).eval()
@@ -57,32 +56,20 @@ def test_a_checkpoint_of_a_training_script_and_names_with_the_background_are_tak
 
 
 @pytest.mark.parametrize(
-    'name, file, classes, options, words',
+    'change, words',
     [
-        ('yolo', 'ssdlite.pth', CLASSES, {}, "no detection model 'yolo'"),
-        (NAME, 'ssdlite.pth', 'abcde', {}, 'number of classes: name the classes'),
-        (
-            'ssd300_vgg16',
-            'ssdlite.pth',
-            CLASSES,
-            {},
-            'do not fit ssd300_vgg16 .* They seem to be of another',
-        ),
-        (NAME, 'none.pth', CLASSES, {}, 'none.pth do not exist'),
-        (
-            NAME,
-            'ssdlite.pth',
-            CLASSES,
-            {'input_size': (64, 64)},
-            'which it is made for; leave it out',
-        ),
-        (NAME, 'text.pth', CLASSES, {}, 'text.pth cannot be read'),
+        ({'name': 'yolo'}, "no detection model 'yolo'"),
+        ({'classes': 'abcde'}, 'number of classes: name the classes'),
+        ({'name': 'ssd300_vgg16'}, 'do not fit ssd300_vgg16 .* They seem to be of another'),
+        ({'file': 'none.pth'}, 'none.pth do not exist'),
+        ({'input_size': (64, 64)}, 'which it is made for; leave it out'),
+        ({'file': 'text.pth'}, 'text.pth cannot be read'),
     ],
 )
-def test_weights_that_cannot_be_used_are_refused_with_the_reason(
-    folder, weights, name, file, classes, options, words
-):
+def test_weights_that_cannot_be_used_are_refused_with_the_reason(folder, weights, change, words):
     (folder / 'text.pth').write_text('no weights')
+    options = {'name': NAME, 'file': 'ssdlite.pth', 'classes': CLASSES, **change}
+    name, file, classes = (options.pop(key) for key in ('name', 'file', 'classes'))
     with pytest.raises(ModelError, match=words):
         TorchvisionDetector(name, folder / file, classes, **options)
 

@@ -65,16 +65,11 @@ def grid(rng, longest_ms=30.0):
     whole_ms = rng.uniform(4.0, longest_ms)
     possible_ms = [33.3, 50.0, 66.7, 100.0, 150.0, 200.0, 333.3, 500.0]
     periods_ms = np.sort(rng.choice(possible_ms, 6, replace=False))
-    return [
-        Option(
-            level,
-            float(period_ms),
-            float(whole_ms * (0.3 + 0.07 * level)),
-            float((1.0 - np.exp(-0.4 * (level + 1))) * (1.0 - np.exp(-300.0 / period_ms))),
-        )
-        for level in range(10)
-        for period_ms in periods_ms
-    ]
+    found = []
+    for level, period_ms in itertools.product(range(10), periods_ms.tolist()):
+        quality = (1.0 - np.exp(-0.4 * (level + 1))) * (1.0 - np.exp(-300.0 / period_ms))
+        found.append(Option(level, period_ms, whole_ms * (0.3 + 0.07 * level), float(quality)))
+    return found
 
 
 def test_on_grids_every_method_keeps_its_place():

@@ -119,12 +119,6 @@ def test_agrees_with_every_release_pattern(sets):
     assert 8 < sum(verdicts) < len(verdicts) - 8
 
 
-@pytest.mark.parametrize('segments, fits', [((2, 8), False), ((2, 4), True), ((2, 5), False)])
-def test_segments_make_schedulable_what_whole_jobs_are_not(segments, fits):
-    assert analyse((2, 8), (5, 20), segments).schedulable is fits
-    assert can_miss((2, 8), (5, 20), segments) is not fits
-
-
 def test_more_may_be_due_beyond_the_longest_deadline_than_fits():
     # At a utilisation of 0.99, by brute force the first length that does not fit lies beyond all deadlines.
     beyond = 0
