@@ -42,7 +42,6 @@ OF_ROS = {
     'sensor_msgs',
     'std_msgs',
     'vision_msgs',
-    'visualization_msgs',
 }
 
 

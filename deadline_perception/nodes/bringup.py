@@ -229,10 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 # RViz's layout shows the topics of nodes without a namespace; a relative name lies in the one of RViz itself.
-RVIZ_REMAPS = (
-    ('/path_visualizer/image', 'path_visualizer/image'),
-    ('/path_visualizer/markers', 'path_visualizer/markers'),
-)
+RVIZ_REMAPS = (('/path_visualizer/image', 'path_visualizer/image'),)
 
 
 def rviz_order(values: Values) -> ProcessOrder:

@@ -14,7 +14,6 @@ from deadline_perception.nodes.bringup import RVIZ_REMAPS
 
 TYPES = {f'/{topic.lstrip("/")}': msgtype for topic, msgtype in TOPICS.items()} | {
     '/path_visualizer/image': 'sensor_msgs/msg/Image',
-    '/path_visualizer/markers': 'visualization_msgs/msg/MarkerArray',
 }
 
 
@@ -37,7 +36,7 @@ def test_every_topic_and_field_of_a_layout_exists(name, repository):
         for word in strings(json.loads(text) if name.endswith('json') else yaml.safe_load(text))
         if word.startswith('/')
     ]
-    assert len(shown) >= 2
+    assert shown
     for word in shown:
         topic, *fields = word.split('.')
         kind = message_class(TYPES[topic])
