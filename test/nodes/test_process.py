@@ -28,7 +28,6 @@ def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node
     refused = [
         (start_node(name, parameters), complaint)
         for name, parameters, complaint in (
-            ('vehicle_speed', {'trace_file': '/none.csv'}, 'trace /none.csv does not exist'),
             ('time_budget', {'policy': 'wheel'}, "policy is 'wheel', expected one of table, stop"),
             ('time_budget', {'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
             (
