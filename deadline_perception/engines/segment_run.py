@@ -81,8 +81,10 @@ class Network(ABC):
         """
 
     def detect(self, image_bgr: np.ndarray, path: ExecutionPath | None = None) -> Any:
-        """What one image, uint8 `[H, W, 3]`, shows: a `result_type`, found on a path; None: the largest."""
-        return self.start(image_bgr, path or self.path_space.largest).finish()
+        """What one image, uint8 `[H, W, 3]`, shows: a `result_type`, found on a path; None: the last of those that
+        are kept, or the largest."""
+        kept = self.kept_paths or (self.path_space.largest,)
+        return self.start(image_bgr, path or kept[-1]).finish()
 
     def example(self, image_bgr: np.ndarray) -> np.ndarray:
         """What it is given of a camera image, to measure its times on: all of it."""

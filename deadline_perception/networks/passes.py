@@ -33,7 +33,7 @@ from deadline_perception.core.json_file import JsonFileError, read_record
 from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, check_image
-from deadline_perception.networks.fixed_path import InnerRun
+from deadline_perception.networks.inner_run import InnerRun
 from deadline_perception.networks.look_fusion import FusionRecord, LookFusion, unfitted
 
 COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
