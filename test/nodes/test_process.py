@@ -28,7 +28,11 @@ def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node
     refused = [
         (start_node(name, parameters), complaint)
         for name, parameters, complaint in (
-            ('time_budget', {'policy': 'wheel'}, "policy is 'wheel', expected one of table, stop"),
+            (
+                'path_visualizer',
+                {'image_transport': 'fax'},
+                "image_transport is 'fax', expected one of raw, compressed",
+            ),
             ('time_budget', {'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
             (
                 'contention_monitor',
