@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.stopwatch import now_ms, wait_for_stream
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_store import StoreError
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 def check_image(image_bgr: object, name: str = 'image') -> None:
@@ -226,7 +222,3 @@ class SegmentRun(ABC):
         while not self.finished:
             self.run_segment()
         return self.result()
-
-    def fork(self) -> Self:
-        """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other."""
-        return copy(self)

@@ -20,12 +20,6 @@ class InnerRun(SegmentRun):
         super().__init__(space, path, device)
         self._inner = inner
 
-    def fork(self) -> InnerRun:
-        """See `SegmentRun`."""
-        other = super().fork()
-        other._inner = None if self._inner is None else self._inner.fork()
-        return other
-
     def compute(self, name: str, key: str) -> None:
         """Runs the other's segment of that name; those that its path leaves out before it take no time."""
         inner = self._inner

@@ -89,20 +89,6 @@ class DetectorRun(SegmentRun):
     def compute_segment(self, name: str, key: str) -> None:
         """Runs one segment by the engine; arguments as above."""
 
-    def fork(self) -> DetectorRun:
-        """See `SegmentRun`.
-
-        Raises:
-            ValueError: the engine's buffers serve one run at a time.
-        """
-        if self._engine.reuses_buffers:
-            raise ValueError(
-                f'engine {self._engine.identity} reuses its buffers, expected one that runs can share'
-            )
-        other = super().fork()
-        other._values = dict(self._values)
-        return other
-
     def result(self) -> Detections:
         """See `SegmentRun`: the objects found, in px of the original image."""
         self.check_finished()

@@ -9,6 +9,7 @@ from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
+from deadline_perception.extras.evaluation.path_accuracy import forked
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.passes import (
     PassesError,
@@ -135,7 +136,7 @@ def test_the_closer_look_is_decided_while_it_runs_and_after_the_first_one():
     other = network.start(IMAGE, network.path_space.largest)
     while other.space.segments[other.segment].name != 'skip0':
         other.run_segment()
-    fork = other.fork()
+    fork = forked(other)
     fork.redirect(fork.path.replace(skip0='skip'))
     inner.ran.clear()
     fork.finish()
