@@ -9,7 +9,7 @@ from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.images.image_message import ImageError
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 from deadline_perception.extras.report.live_view import LiveView, ViewedFrame
 from deadline_perception.msg import FrameLatency, PathDecision
 from deadline_perception.nodes.frame_join import FrameJoin, Parts

@@ -30,10 +30,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace
-from deadline_perception.core.records import Sequence
 from deadline_perception.extras.configuration_file import find_configuration
 from deadline_perception.extras.data.class_names import relabelled
 from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.evaluation.path_accuracy import (
     annotated_frames,
     measure_paths,

@@ -9,7 +9,7 @@ from measurable_network import run_command
 from plain_images import grey
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.model_conventions import TrialImages
 from deadline_perception.tools.profile import spread_images, sufficiency

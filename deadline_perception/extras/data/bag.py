@@ -15,7 +15,6 @@ import numpy as np
 
 from deadline_perception.core.images.image_message import ImageError, to_bgr
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.data.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
 from deadline_perception.extras.data.bag_messages import (
     BagMessages,
@@ -26,6 +25,7 @@ from deadline_perception.extras.data.bag_messages import (
 from deadline_perception.extras.data.ground_truth import MAX_IMAGE_PX, GroundTruthCollector
 from deadline_perception.extras.data.image_size import upright_size
 from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.data.speed_trace import SpeedTrace
 
 IMAGE_TOPIC = '/camera/image_raw'

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from deadline_perception.core.errors import printable
-from deadline_perception.core.records import Sequence
 from deadline_perception.core.untrusted_file import MIB, FileRefused, read_text
 from deadline_perception.extras.data.annotation_file import expected_format, read_json
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.speed_trace import SpeedTrace, trace_of
 
 CITYSCAPES_RATE_HZ = 17.0

@@ -15,10 +15,10 @@ from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
-from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.extras.data.class_names import relabelled
+from deadline_perception.extras.data.records import Frame, GroundTruth, spread_evenly
+from deadline_perception.extras.data.records import Sequence as DrivingSequence
 from deadline_perception.extras.evaluation.average_precision import (
     AveragePrecision,
     average_precision,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
 from deadline_perception.extras.faster_rcnn.outline import PROPOSAL_DELTA_WEIGHTS, anchor_levels
 from deadline_perception.extras.training.box_fusion import (
