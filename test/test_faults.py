@@ -46,7 +46,8 @@ def test_a_struck_network_fails_as_ordered(load_benchmark, tiny_network, tmp_pat
         '{"network": {"calls": 1, "hang_s": 0.0, "error": "out of memory"}}'
     )
     points.lay(points.Orders(tmp_path / 'orders.json'))
-    network = PassesNetwork(tiny_network, {'small': tiny_network.path_space.smallest})
+    smallest = tiny_network.path_space.smallest
+    network = PassesNetwork(tiny_network, tiny_network, {'small': smallest})
     run = network.start(np.zeros((64, 96, 3), np.uint8), network.path_space.smallest)
     with pytest.raises(RuntimeError, match='out of memory'):
         run.run_segment(now_ms())

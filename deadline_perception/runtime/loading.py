@@ -207,7 +207,7 @@ def load_task(
     facts = read_device_facts(options.device)
     find = partial(_profile_at_hand, facts=facts, models_folder=models_folder, images=images)
     profile, degraded, unkept = find(options, network, weights)
-    if passes is not None and not passes[0].is_one_network:
+    if passes is not None:
         own_place = replace(options, profile='')
         of_first, further, unkept_first = find(own_place, passes[0].coarse, weights)
         profile = joined_profile(passes[0], profile, of_first)
@@ -644,8 +644,6 @@ def pass_quality(
 
     table = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
     of_fine = quality_of(network.fine, fine, table)
-    if network.is_one_network:
-        return PassQuality(network, of_fine)
     costs = {
         key: forecast.costs_ms[f'coarse.{key}']
         for path in network.coarse_paths.values()

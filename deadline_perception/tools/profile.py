@@ -200,11 +200,10 @@ def _planned(
         profile, space = known, network.path_space
         if passes is not None:
             space = passes[0].path_space
-            if not passes[0].is_one_network:
-                of_first = _reference_profile(passes[0].coarse, facts, folder)
-                if of_first is None:
-                    return known, None
-                profile = joined_profile(passes[0], known, of_first)
+            of_first = _reference_profile(passes[0].coarse, facts, folder)
+            if of_first is None:
+                return known, None
+            profile = joined_profile(passes[0], known, of_first)
         forecast = PathForecast(profile, space)
         options = NetworkOptions(str(weights))
         every = list(network.path_space)
