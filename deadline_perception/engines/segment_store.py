@@ -19,7 +19,7 @@ from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import JsonFileError, read_record
 from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
-from deadline_perception.engines.store_lock import foreign_writer
+from deadline_perception.engines.foreign_writer import foreign_writer
 
 FORMAT = 3  # to be raised when the code of a network's segments, or of their preparation, changes what is prepared
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
