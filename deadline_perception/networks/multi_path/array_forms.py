@@ -82,7 +82,7 @@ def nms(boxes: np.ndarray, most_iou: float) -> np.ndarray:
 def decode(
     deltas: np.ndarray, references: np.ndarray, weights: tuple[float, float, float, float]
 ) -> np.ndarray:
-    """Deltas `[N, 4]` to references `[N, 4]` -> boxes `[N, 4]`, see `boxes.encode`."""
+    """Deltas `[N, 4]` to references `[N, 4]` -> boxes `[N, 4]`, see `boxes.decode`."""
     sizes = references[:, 2:] - references[:, :2]
     shifts = deltas / np.array(weights, np.float32)
     centres = references[:, :2] + sizes * (shifts[:, :2] + 0.5)
