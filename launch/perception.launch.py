@@ -17,9 +17,8 @@ from deadline_perception.system.supervision import RESPAWN_DELAY_S
 from launch import LaunchContext, LaunchDescription
 
 MAX_RESPAWNS = 20  # of one node; launch counts from its own start, not within a window of time
-_USE_RVIZ = Argument(
-    'use_rviz', False, 'start RViz as well'
-)  # which comes with ROS, as launch does
+# RViz comes with ROS, as launch does.
+_USE_RVIZ = Argument('use_rviz', False, 'start RViz as well')
 # RViz's layout shows the topic of a node without a namespace; a relative name lies in the one of RViz itself.
 _RVIZ_REMAPS = (('/path_visualizer/image', 'path_visualizer/image'),)
 # Launch of Humble and Iron knows no limit: there, nodes are started again for ever.
