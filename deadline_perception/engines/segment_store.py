@@ -25,7 +25,8 @@ FORMAT = 3  # to be raised when the code of a network's segments, or of their pr
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
 MODELS_SUFFIX = '.quantised'  # of the file beside weights that has the models of their segments
 _NEEDED = ('OpenVINO',)
-MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
+MANIFEST = 'segments.json'
+_MOST_BYTES = 512 * MIB  # of a compiled segment
 
 
 class StoreError(DeadlinePerceptionError):

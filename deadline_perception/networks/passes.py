@@ -36,7 +36,9 @@ from deadline_perception.engines.segment_run import Network, check_image
 from deadline_perception.networks.inner_run import InnerRun
 from deadline_perception.networks.look_fusion import FusionRecord, LookFusion, unfitted
 
-COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
+# Operators, results, and phase of the first.
+COARSE = 'coarse'
+FINE = 'fine'
 _PREFIX = f'{COARSE}.'  # of names and keys of the first look
 NONE = 'none'
 RUN = 'run'

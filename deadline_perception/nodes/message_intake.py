@@ -29,7 +29,8 @@ from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 THROTTLE_S = 10.0
 LONGEST_TEXT = 1000  # characters: a reason is a line
 MOST_OPERATORS = 1000  # of a path
-MOST_DETECTIONS, MOST_HYPOTHESES = 500, 50  # of a message, and of one of its detections
+MOST_DETECTIONS = 500  # of a message
+MOST_HYPOTHESES = 50  # of one of its detections
 LARGEST_PX = 100_000.0
 LARGEST_MS = 1e9
 FASTEST_MPS = 1000.0
@@ -159,7 +160,8 @@ class InTurn(MutuallyExclusiveCallbackGroup):
     def __init__(self, clock_ms: Callable[[], float] = now_ms) -> None:
         super().__init__()
         self._clock_ms = clock_ms
-        self._begin_ms = self._flooded_ms = -math.inf
+        self._begin_ms = -math.inf
+        self._flooded_ms = -math.inf
         self._taken = 0
 
     def can_execute(self, entity: Untyped) -> bool:
@@ -269,7 +271,8 @@ class MessageIntake:
 
     def _refuse(self, topic: str, problem: str) -> None:
         self.refused += 1
-        self.last_problem, self._refused_ms = f'{topic}: {problem}', self._clock_ms()
+        self.last_problem = f'{topic}: {problem}'
+        self._refused_ms = self._clock_ms()
         self._node.get_logger().warning(
             f'message not used: {self.last_problem}', throttle_duration_sec=THROTTLE_S
         )

@@ -42,7 +42,9 @@ class PathVisualizerNode(Node):
         super().__init__('path_visualizer')
         self._values = declare(self, PARAMETERS)
         self._frames = FrameJoin(3)
-        self._drawn = self._rejected = self._told_without_image = 0
+        self._drawn = 0
+        self._rejected = 0
+        self._told_without_image = 0
         self._problem = ''
         self._images_in: ImageInput | None = None  # while somebody watches
         self._intake = MessageIntake(self)

@@ -40,7 +40,8 @@ PYRAMID_STAGES = tuple(number for number, (*_, is_read) in enumerate(_STAGES, 1)
 EXPANSION = 6
 _BLOCKS = tuple(blocks for _, _, blocks, _ in _STAGES)
 _MOST_PATHS = 2**20
-_MOST_LAYERS, _MOST_CHANNELS = 1000, 10_000  # of all heads together, and of one layer
+_MOST_LAYERS = 1000  # of all heads together
+_MOST_CHANNELS = 10_000  # of one layer
 _LATER = ('kept_groups', 'head_labels')  # attributes that files of earlier versions do not have
 
 
