@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from deadline_perception.core.images.annotate import annotate
-from deadline_perception.core.records import Sequence
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.report.gallery import images_of
 from deadline_perception.extras.report.recorded_bag import read_recording

@@ -39,9 +39,9 @@ from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
-from deadline_perception.core.records import Frame, GroundTruth
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.data.records import Frame, GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap

@@ -32,13 +32,13 @@ from parts.hostile_files import MARK, Case, all_cases
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.images.image_message import to_bgr
-from deadline_perception.core.speed_trace import read_speed_trace
 from deadline_perception.core.untrusted_file import MIB, read_bytes
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
 from deadline_perception.extras.data.bag_file import BagFile
 from deadline_perception.extras.data.class_names import read_class_mapping
 from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.recorded_speed import read_speed_trace
 from deadline_perception.extras.data.video import read_video
 from deadline_perception.extras.external_models.model_set.set_file import (
     ModelSpec,

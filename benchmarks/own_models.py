@@ -23,8 +23,8 @@ from parts.harness import PUBLIC_DATA, Run, option, run_frame, run_script, show,
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import use_threads
-from deadline_perception.core.records import Sequence
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames

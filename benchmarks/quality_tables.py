@@ -21,8 +21,8 @@ from parts.harness import ROOT
 from parts.look_images import EVEN, Choice
 from street_accuracy import NAMES
 
-from deadline_perception.core.records import spread_evenly
 from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.extras.data.records import spread_evenly
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.tools.command_line import main as command
 

@@ -25,7 +25,6 @@ from parts.node_process import ProcessFigures, profile_for
 from parts.node_stand import Feed, Stand
 from scipy.stats import theilslopes
 from sensor_msgs.msg import Image
-from visualization_msgs.msg import MarkerArray
 
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
@@ -100,11 +99,7 @@ def main(run: Run) -> int:
             ('bringup',), Path(folder), profile_for(args.profile), feed=Feed(speed=drive)
         ) as stand,
     ):
-        for kind, topic in (
-            (Image, 'path_visualizer/image'),
-            (MarkerArray, 'path_visualizer/markers'),
-        ):
-            stand.node.create_subscription(kind, topic, lambda message: None, 1)
+        stand.node.create_subscription(Image, 'path_visualizer/image', lambda message: None, 1)
         at_s, samples = soak(stand, args.minutes * 60.0)
         images, answered = len(stand.sent), len(stand.heard.frames)
         lost = stand.heard.frames[-1].lost if stand.heard.frames else 0

@@ -24,9 +24,9 @@ from rich.progress import track
 
 from deadline_perception.core.detections import Detections, match_objects, pairwise_iou
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.records import Frame
 from deadline_perception.core.untrusted_file import read_json
 from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.runtime.tracks import Tracks
 

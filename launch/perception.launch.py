@@ -9,13 +9,18 @@ from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 
+from deadline_perception.core.share_folder import share_folder
 from deadline_perception.nodes import bringup
-from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
+from deadline_perception.nodes.launch_arguments import ARGUMENTS, Argument, read_values
 from deadline_perception.nodes.node_table import NodeEntry, node_parameters, node_remaps
 from deadline_perception.system.supervision import RESPAWN_DELAY_S
 from launch import LaunchContext, LaunchDescription
 
 MAX_RESPAWNS = 20  # of one node; launch counts from its own start, not within a window of time
+# RViz comes with ROS, as launch does.
+_USE_RVIZ = Argument('use_rviz', False, 'start RViz as well')
+# RViz's layout shows the topic of a node without a namespace; a relative name lies in the one of RViz itself.
+_RVIZ_REMAPS = (('/path_visualizer/image', 'path_visualizer/image'),)
 # Launch of Humble and Iron knows no limit: there, nodes are started again for ever.
 _LIMIT = (
     {'respawn_max_retries': MAX_RESPAWNS}
@@ -27,7 +32,9 @@ _LIMIT = (
 def generate_launch_description() -> LaunchDescription:
     """Arguments and nodes; nothing is loaded or looked for before the launch begins."""
     declared = [
-        DeclareLaunchArgument(**argument.declaration()) for argument in ARGUMENTS if argument.launch
+        DeclareLaunchArgument(**argument.declaration())
+        for argument in (*ARGUMENTS, _USE_RVIZ)
+        if argument.launch
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=_nodes)])
 
@@ -40,16 +47,15 @@ def _nodes(context: LaunchContext) -> list[Node | LogInfo]:
     }
     values = read_values(texts, context.launch_configurations.get('ros_namespace', ''))
     nodes = [_node(entry, values) for entry in bringup.wanted_nodes(values)]
-    if values['use_rviz']:
-        order = bringup.rviz_order(values)
+    if _USE_RVIZ.value_of(LaunchConfiguration(_USE_RVIZ.name).perform(context)):
         nodes.append(
             Node(
                 package='rviz2',
                 executable='rviz2',
                 output='screen',
                 namespace=values['namespace'],
-                arguments=list(order.command[1 : order.command.index('--ros-args')]),
-                remappings=bringup.RVIZ_REMAPS,
+                arguments=['-d', str(share_folder() / 'config' / 'perception.rviz')],
+                remappings=_RVIZ_REMAPS,
                 parameters=[{'use_sim_time': values['use_sim_time']}],
             )
         )

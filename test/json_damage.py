@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from deadline_perception.core.records import Sequence
+from deadline_perception.extras.data.records import Sequence
 
 fuzzed = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.extras.data.records import Frame, GroundTruth
 from deadline_perception.extras.training.label_log import LabelLog, SeenImage
 from deadline_perception.extras.training.labelling import LabelJob
 from deadline_perception.extras.training.targets import TargetObjects

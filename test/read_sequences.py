@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deadline_perception.core.records import Sequence
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import open_source
 
 

@@ -85,7 +85,7 @@ class RunWriter:
         self.write('/vehicle_speed/speed', self.messages.speed(stamp_ns, speed_mps), stamp_ns)
 
     def budget(self, stamp_ns: int, budget_ms: float, speed_mps: float) -> None:
-        facts = {'budget_ms': budget_ms, 'speed_mps': speed_mps, 'policy': 'stopping_distance'}
+        facts = {'budget_ms': budget_ms, 'speed_mps': speed_mps, 'policy': 'table'}
         limits = {'min_budget_ms': 30.0, 'max_budget_ms': 300.0}
         self._own('/time_budget/budget', stamp_ns, 'TimeBudget', **facts, **limits)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.extras.data.records import Frame, GroundTruth
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox

@@ -623,11 +623,10 @@ def frame_of(
     name: str,
     does: str,
     frame: Callable | None = None,
-    camera_info: Callable | None = None,
     image: Callable | None = None,
 ) -> Fault:
     """Other frames or cameras than usual, for the visualizer and the contention monitor."""
-    given = {'frame': frame, 'camera_info': camera_info, 'image': image}
+    given = {'frame': frame, 'image': image}
     return Fault(
         name,
         'drawing',

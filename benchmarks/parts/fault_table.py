@@ -579,18 +579,6 @@ FAULTS = (
         signalled('vehicle_speed', signal.SIGSTOP, 2.0),
         lasts_s=0.5,
     ),
-    frame_of(
-        'focal length infinite',
-        'camera_info with infinite focal lengths',
-        camera_info=put(k=[INF] * 9),
-    ),
-    frame_of(
-        'focal length tiny',
-        'camera_info with focal lengths of 1e-300 px',
-        camera_info=put(k=[1e-300] * 9),
-        frame=boxes(3, 20.0),
-    ),
-    frame_of('focal length zero', 'camera_info without calibration', camera_info=put(k=[0.0] * 9)),
     frame_of('boxes NaN', 'detections with NaN boxes', boxes(3, NAN)),
     frame_of('boxes infinite', 'detections with infinite boxes', boxes(3, INF)),
     frame_of('many boxes', '2000 boxes per frame', boxes(2000, 20.0)),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from street_accuracy import CLASSES, HIGHWAY, NAMES
 
-from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.extras.data.source import open_source
 
 NEGATIVES, VIDEO = 'negatives', 'highway'

@@ -11,7 +11,6 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from rclpy.node import Node
 from vision_msgs.msg import Detection2DArray
-from visualization_msgs.msg import MarkerArray
 
 from deadline_perception.core.stopwatch import now_ms
 
@@ -64,7 +63,6 @@ class NodeListener:
             (TimeBudget, 'time_budget/budget', self._on_budget),
             (TwistStamped, 'vehicle_speed/speed', self._on_speed),
             (ContentionState, 'contention_monitor/state', self._on_state),
-            (MarkerArray, 'path_visualizer/markers', self._on_markers),
         ):
             node.create_subscription(kind, topic, callback, 200)
 
@@ -123,17 +121,6 @@ class NodeListener:
     def _on_state(self, message: ContentionState) -> None:
         if 'contention_monitor' in self._computed:
             self._check_finite('slowdown', [message.slowdown])
-
-    def _on_markers(self, message: MarkerArray) -> None:
-        self._check_finite(
-            'markers',
-            [
-                value
-                for marker in message.markers
-                for point in (marker.pose.position, marker.scale, *marker.points)
-                for value in (point.x, point.y, point.z)
-            ],
-        )
 
     def _check_finite(self, topic: str, numbers: list[float]) -> None:
         if not all(map(math.isfinite, numbers)):

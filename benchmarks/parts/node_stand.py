@@ -34,7 +34,7 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
@@ -75,7 +75,6 @@ class Feed:
     budget: Callable[[TimeBudget], object] | None = None
     state: Callable[[ContentionState], object] | None = None
     speed: Callable[[Odometry], object] | None = None
-    camera_info: Callable[[CameraInfo], object] | None = None
     frame: Callable[[FrameLatency, Detection2DArray], object] | None = None
 
 
@@ -342,7 +341,6 @@ class Stand:
                 (ContentionState, 'contention_monitor/state'),
                 (FrameLatency, 'detector/latency'),
                 (Detection2DArray, 'detector/detections'),
-                (CameraInfo, 'camera_info'),
                 (Clock, '/clock'),
             )
             if self._is_fed(kind)
@@ -357,7 +355,7 @@ class Stand:
             FrameLatency: 'detector',
             Detection2DArray: 'detector',
         }
-        return 'bringup' not in self.names and own.get(kind) not in self.names or kind is CameraInfo
+        return 'bringup' not in self.names and own.get(kind) not in self.names
 
     def _send(self) -> None:
         sources = {
@@ -425,12 +423,6 @@ class Stand:
             self.feed.speed(message)
         for publisher in self._odometry:
             publisher.publish(message)
-        self._publish(
-            CameraInfo(
-                height=380, width=640, k=[500.0, 0.0, 320.0, 0.0, 500.0, 190.0, 0.0, 0.0, 1.0]
-            ),
-            self.feed.camera_info,
-        )
 
     def _send_frame(self) -> None:
         """What a detector says, where none runs."""

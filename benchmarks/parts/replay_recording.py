@@ -15,10 +15,10 @@ import numpy as np
 from street_accuracy import CLASSES, NAMES, SOURCES
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import Frame, GroundTruth
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.records import Frame, GroundTruth
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 

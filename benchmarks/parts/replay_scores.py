@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import matched, matched_images
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws
 from parts.replay_recording import CLASSES, KINDS

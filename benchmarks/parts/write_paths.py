@@ -17,20 +17,20 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import Form, SegmentStore
-from deadline_perception.engines.store_lock import store_lock
 from deadline_perception.extras.configuration_file import save_configuration
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.bag_file import BagError, BagFile
 from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
 from deadline_perception.extras.data.video import read_video
 from deadline_perception.extras.external_models.model_set.onnx_runtime import OnnxSession
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, SetFile
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
+from deadline_perception.extras.preparation.store_lock import store_lock
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.extras.report.found_objects import FoundObjects
 from deadline_perception.extras.training.label_file import write_labels

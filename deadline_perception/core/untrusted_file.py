@@ -34,9 +34,6 @@ _KINDS = {
 }
 
 
-CALLABLES = 'DEADLINE_PERCEPTION_CALLABLES'  # variable: `module:callable`s that files may have called, with commas
-
-
 class FileRefused(ValueError):
     """Why the content of a file is not taken, as a clause that follows the name of the file."""
 
@@ -191,8 +188,3 @@ def _check_mode(mode: int) -> None:
         raise FileRefused(
             f'it is no ordinary file but {_KINDS.get(stat.S_IFMT(mode), "something else")}'
         )
-
-
-def may_call(words: str) -> bool:
-    """Whether the user trusts a `module:callable` that a file names, which the file alone does not start."""
-    return words in [known.strip() for known in os.environ.get(CALLABLES, '').split(',')]

@@ -36,18 +36,16 @@ class PassQuality:
     Args:
         network: the passes.
         fine: of the network of the closer look.
-        coarse: of that of the first look; None: `fine`.
+        coarse: of that of the first look.
 
     Attributes:
         scene: weighs classes and sizes; whoever has results tells it what the frames hold.
     """
 
-    def __init__(
-        self, network: PassesNetwork, fine: LookQuality, coarse: LookQuality | None = None
-    ) -> None:
+    def __init__(self, network: PassesNetwork, fine: LookQuality, coarse: LookQuality) -> None:
         self._network = network
         self._fine = fine
-        self._coarse = coarse or fine
+        self._coarse = coarse
         self.scene = Scene(network.class_names)
 
     def quality(self, path: ExecutionPath) -> float:

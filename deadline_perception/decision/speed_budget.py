@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +16,7 @@ class Budget:
         budget_ms: within the policy's limits.
         reason: why it is degraded, as the speed is unknown or outside what the policy covers, and the smallest budget is
             in force; empty otherwise.
-        unclamped_ms: what the policy gave before its limits; below the smallest budget, and even negative, when the
-            vehicle is too fast to stop within its sight; NaN when the speed is unknown.
+        unclamped_ms: what the policy gave before its limits; NaN when the speed is unknown.
     """
 
     budget_ms: float
@@ -48,88 +46,7 @@ class FixedBudget:
         return Budget(self.max_budget_ms, '', self.max_budget_ms)
 
 
-class _BySpeed(ABC):
-    """A budget that depends on the speed, within limits.
-
-    Args:
-        min_budget_ms: smallest budget, > 0; in force also when the speed is unknown.
-        max_budget_ms: largest budget.
-
-    Raises:
-        ValueError: the largest is below the smallest.
-    """
-
-    def __init__(self, min_budget_ms: float, max_budget_ms: float) -> None:
-        if not min_budget_ms <= max_budget_ms:
-            raise ValueError(
-                f'max_budget_ms is {max_budget_ms}, expected at least min_budget_ms = {min_budget_ms} ms'
-            )
-        self.min_budget_ms = min_budget_ms
-        self.max_budget_ms = max_budget_ms
-
-    def budget_ms(self, speed_mps: float) -> Budget:
-        """The budget at a speed in m/s. Never raises."""
-        if not 0.0 <= speed_mps < math.inf:
-            wrong = f'speed is {speed_mps} m/s, expected a finite number of at least 0 m/s'
-            return Budget(self.min_budget_ms, wrong, math.nan)
-        left_ms, wrong = self._at(speed_mps)
-        if wrong:
-            return Budget(self.min_budget_ms, wrong, left_ms)
-        within_ms = min(max(left_ms, self.min_budget_ms), self.max_budget_ms)
-        return Budget(within_ms, '', left_ms)
-
-    @abstractmethod
-    def _at(self, speed_mps: float) -> tuple[float, str]:
-        """The budget at a speed, finite and of at least 0 m/s, before its limits, and why it does not hold."""
-
-
-class StoppingDistanceBudget(_BySpeed):
-    """The time left for perception when the vehicle must be able to stop within what it sees.
-
-    budget = (sight_distance - clearance - v^2 / (2 deceleration)) / v - actuation_latency, then clamped. At
-    standstill it is the largest.
-
-    Args:
-        sight_distance_m: how far ahead an obstacle is seen.
-        deceleration_mps2: braking deceleration, > 0.
-        actuation_latency_s: from published detections to braking.
-        clearance_m: distance to keep from the obstacle when stopped.
-        min_budget_ms, max_budget_ms: limits.
-
-    Raises:
-        ValueError: the clearance is not less than the sight distance, or the limits contradict each other.
-    """
-
-    name = 'stopping_distance'
-
-    def __init__(
-        self,
-        sight_distance_m: float,
-        deceleration_mps2: float,
-        actuation_latency_s: float,
-        clearance_m: float,
-        min_budget_ms: float,
-        max_budget_ms: float,
-    ) -> None:
-        super().__init__(min_budget_ms, max_budget_ms)
-        if not clearance_m < sight_distance_m:
-            raise ValueError(
-                f'clearance_m is {clearance_m}, expected less than the sight distance of {sight_distance_m} m'
-            )
-        self._free_distance_m = sight_distance_m - clearance_m
-        self._deceleration_mps2 = deceleration_mps2
-        self._actuation_latency_s = actuation_latency_s
-
-    def _at(self, speed_mps: float) -> tuple[float, str]:
-        if speed_mps == 0:
-            return math.inf, ''
-        reaction_distance_m = self._free_distance_m - speed_mps * speed_mps / (
-            2.0 * self._deceleration_mps2
-        )
-        return (reaction_distance_m / speed_mps - self._actuation_latency_s) * 1000.0, ''
-
-
-class TableBudget(_BySpeed):
+class TableBudget:
     """Budgets from a table of speeds: between two entries the smaller budget, that of the faster entry, holds.
 
     Below the first entry its budget holds. Above the last, which the table does not cover, the smallest budget holds
@@ -138,7 +55,8 @@ class TableBudget(_BySpeed):
     Args:
         speeds_mps: speeds, strictly ascending, at least 0.
         budgets_ms: their budgets, > 0, never rising with speed.
-        min_budget_ms, max_budget_ms: limits.
+        min_budget_ms: smallest budget, > 0; in force also when the speed is unknown.
+        max_budget_ms: largest budget.
 
     Raises:
         ValueError: the lists are empty, differ in length or are out of order, or the limits contradict each other.
@@ -153,7 +71,10 @@ class TableBudget(_BySpeed):
         min_budget_ms: float,
         max_budget_ms: float,
     ) -> None:
-        super().__init__(min_budget_ms, max_budget_ms)
+        if not min_budget_ms <= max_budget_ms:
+            raise ValueError(
+                f'max_budget_ms is {max_budget_ms}, expected at least min_budget_ms = {min_budget_ms} ms'
+            )
         if not speeds_mps or len(speeds_mps) != len(budgets_ms):
             raise ValueError(
                 f'{len(speeds_mps)} speeds with {len(budgets_ms)} budgets, expected one budget for each '
@@ -165,14 +86,23 @@ class TableBudget(_BySpeed):
             raise ValueError(
                 f'budgets_ms is {budgets_ms}, expected times that never rise with the speed'
             )
+        self.min_budget_ms = min_budget_ms
+        self.max_budget_ms = max_budget_ms
         self._speeds_mps = speeds_mps
         self._budgets_ms = budgets_ms
 
-    def _at(self, speed_mps: float) -> tuple[float, str]:
+    def budget_ms(self, speed_mps: float) -> Budget:
+        """The budget at a speed in m/s. Never raises."""
+        if not 0.0 <= speed_mps < math.inf:
+            wrong = f'speed is {speed_mps} m/s, expected a finite number of at least 0 m/s'
+            return Budget(self.min_budget_ms, wrong, math.nan)
         entry = bisect_left(self._speeds_mps, speed_mps)
         if entry == len(self._speeds_mps):
-            return self._budgets_ms[-1], (
+            wrong = (
                 f"speed is {speed_mps:g} m/s, above the table's last entry of "
                 f'{self._speeds_mps[-1]:g} m/s'
             )
-        return self._budgets_ms[entry], ''
+            return Budget(self.min_budget_ms, wrong, self._budgets_ms[-1])
+        left_ms = self._budgets_ms[entry]
+        within_ms = min(max(left_ms, self.min_budget_ms), self.max_budget_ms)
+        return Budget(within_ms, '', left_ms)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.stopwatch import now_ms, wait_for_stream
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_store import StoreError
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 def check_image(image_bgr: object, name: str = 'image') -> None:
@@ -81,8 +77,10 @@ class Network(ABC):
         """
 
     def detect(self, image_bgr: np.ndarray, path: ExecutionPath | None = None) -> Any:
-        """What one image, uint8 `[H, W, 3]`, shows: a `result_type`, found on a path; None: the largest."""
-        return self.start(image_bgr, path or self.path_space.largest).finish()
+        """What one image, uint8 `[H, W, 3]`, shows: a `result_type`, found on a path; None: the last of those that
+        are kept, or the largest."""
+        kept = self.kept_paths or (self.path_space.largest,)
+        return self.start(image_bgr, path or kept[-1]).finish()
 
     def example(self, image_bgr: np.ndarray) -> np.ndarray:
         """What it is given of a camera image, to measure its times on: all of it."""
@@ -224,7 +222,3 @@ class SegmentRun(ABC):
         while not self.finished:
             self.run_segment()
         return self.result()
-
-    def fork(self) -> Self:
-        """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other."""
-        return copy(self)

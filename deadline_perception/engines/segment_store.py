@@ -19,13 +19,14 @@ from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import JsonFileError, read_record
 from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
-from deadline_perception.engines.store_lock import foreign_writer
+from deadline_perception.engines.foreign_writer import foreign_writer
 
 FORMAT = 3  # to be raised when the code of a network's segments, or of their preparation, changes what is prepared
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
 MODELS_SUFFIX = '.quantised'  # of the file beside weights that has the models of their segments
 _NEEDED = ('OpenVINO',)
-MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
+MANIFEST = 'segments.json'
+_MOST_BYTES = 512 * MIB  # of a compiled segment
 
 
 class StoreError(DeadlinePerceptionError):

@@ -86,22 +86,6 @@ def joined(axis: int, pieces: list[Tensor]) -> Tensor | None:
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces, axis)
 
 
-class FixedCall:
-    """A layer's kernel with the weights of one cut.
-
-    Args:
-        function: kernel.
-        arguments: that follow the input.
-    """
-
-    def __init__(self, function: Callable[..., Tensor], *arguments: object) -> None:
-        self._function = function
-        self._arguments = arguments
-
-    def __call__(self, x: Tensor, cut: Cut) -> Tensor:
-        return self._function(x, *self._arguments)
-
-
 class SlicedLayer(nn.Module):
     """Weights of which a part is used.
 
@@ -171,15 +155,6 @@ class SlicedLayer(nn.Module):
             found = self._laid_out[key] = self._arguments(tuple(parts))
         return found
 
-    def fixed(self, cut: Cut) -> Callable[..., Tensor]:
-        """What computes the layer for one cut in inference, without looking for its weights in every frame."""
-        return self.forward
-
-    @property
-    def weights_are_fixed(self) -> bool:
-        """True in inference."""
-        return not (torch.is_grad_enabled() or self.training)
-
     def views(self, cut: Cut) -> Weights:
         """The weights that a cut uses as views of the parameters, through which gradients pass."""
         return tuple(joined(*self.pieces(name, cut)) for name in self.WEIGHTS)
@@ -247,6 +222,7 @@ class Convolution(SlicedLayer):
         stride, padding: along each dimension, without a layer.
 
     Attributes:
+        function: its kernel.
         norm: what follows; where it is given, the layer computes both.
     """
 
@@ -272,7 +248,7 @@ class Convolution(SlicedLayer):
             self.dilation = layer.dilation
             self.groups = layer.groups
         self.norm: Norm | None = None
-        self._function = self._FUNCTIONS[len(self.stride) - 1]
+        self.function = self._FUNCTIONS[len(self.stride) - 1]
         # One number for all axes is handed to the kernel 0.4 us faster than a tuple.
         self._geometry = [
             axes[0] if isinstance(axes, tuple) and len(set(axes)) == 1 else axes
@@ -299,15 +275,12 @@ class Convolution(SlicedLayer):
             # The same values. oneDNN's own gradient writes past its memory for few channels (its issue 6035).
             x = x[tuple(slice(None, None, step) for step in (1, 1, *self.stride))]
             geometry[0] = 1
-        y = self._function(x, weight, bias, *geometry)
+        y = self.function(x, weight, bias, *geometry)
         return norm(y, cut) if norm and not folded else y
 
     @property
     def _reads_every_few_pixels(self) -> bool:
         return max(self.stride) > 1 and not any(self.padding) and set(self.weight.shape[2:]) == {1}
-
-    def fixed(self, cut: Cut) -> FixedCall:
-        return FixedCall(self._function, *self.used(cut, self.norm))
 
     def _arguments(self, weights: Weights) -> Weights:
         groups = (self.groups * len(weights[0]) // len(self.weight),) if self.groups > 1 else ()
@@ -330,6 +303,3 @@ class Linear(SlicedLayer):
     def forward(self, x: Tensor, cut: Cut) -> Tensor:
         """`[..., c]` -> `[..., outputs]`, both of the channels that the cut keeps."""
         return F.linear(x, *self.used(cut))
-
-    def fixed(self, cut: Cut) -> FixedCall:
-        return FixedCall(F.linear, *self.used(cut))

@@ -15,7 +15,6 @@ from deadline_perception.core.errors import DeadlinePerceptionError, command_lin
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.networks.kinds import (
     EXPORT,
     EXPORT_SUFFIXES,
@@ -170,9 +169,9 @@ def load_network(
     network = stored_detector(weights) if device == 'cpu' and engine != 'eager' else None
     network = network or load_weights(weights, device)
     use_engine(network, engine, device, weights)
-    if not reference.detail:
-        return network, weights
-    return FixedPathNetwork(network, network.path_space.parse(reference.detail)), weights
+    if reference.detail:
+        network.kept_paths = (network.path_space.parse(reference.detail),)
+    return network, weights
 
 
 def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Network:

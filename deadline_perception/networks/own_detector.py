@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.engines.eager import Held
+from deadline_perception.engines.eager import ArrayCompute, Arrays, Held
 from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.engines.shaped_network import ShapedNetwork
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
@@ -21,18 +22,52 @@ from deadline_perception.networks.multi_path.score_calibration import ScoreCalib
 class OwnDetector(ShapedNetwork):
     """A detector whose scores can be calibrated. By itself it has no layers, for an engine that has its segments.
 
+    Its first segment is `pre`, and its last one `post`.
+
     Attributes:
+        config: the shape.
         score_calibration: what makes its scores probabilities; None where nobody has fitted one.
         layers: names of layers and of their parts, as far as their order decides that in which weights are hashed.
+        makes: the value that a segment makes, where that is not one of its own name.
         module: loads the same detector with its layers.
         inference: a context within which PyTorch, where it computes, keeps nothing for gradients.
     """
 
     result_type = Detections
     score_calibration: ScoreCalibration | None = None
+    config: Any
     layers: str
+    makes: Mapping[str, str] = {}
     module: Callable[[], Any]
     inference: Callable[[], AbstractContextManager[object]] = nullcontext
+
+    def declare(
+        self,
+        config: Any,
+        class_names: tuple[str, ...],
+    ) -> None:
+        """Takes over a shape, and what the labels mean."""
+        self.config = config
+        self.config_name = config.name
+        self.class_names = class_names
+        self.input_size = config.input_size
+        self.path_space = config.path_space
+
+    @abstractmethod
+    def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> np.ndarray:
+        """uint8 `[H, W, 3]` of any size -> uint8 `[1, h, w, 3]` of the path's input size.
+
+        Raises:
+            ValueError: another type or shape.
+        """
+
+    @abstractmethod
+    def reads(self, segment: str) -> tuple[str, ...]:
+        """The segments whose values `compute` takes for one after `pre`."""
+
+    def passes_over(self, segment: str, path: ExecutionPath) -> bool:
+        """A segment that the path comes to computes nothing there."""
+        return False
 
     def compute(
         self,
@@ -44,6 +79,39 @@ class OwnDetector(ShapedNetwork):
         module = self.module()
         with module.inference():
             return module.compute(segment, path, values)
+
+    def array_form(self, segment: str, path: ExecutionPath) -> ArrayCompute | None:
+        """`compute` of a segment on arrays, of those that need no weights; None for the others."""
+        return None
+
+    @abstractmethod
+    def post(
+        self,
+        path: ExecutionPath,
+        values: Mapping[str, Arrays],
+    ) -> Arrays:
+        """What was found: boxes `[D, 4]` in px of the path's input size, scores and labels `[D]`, most certain first.
+
+        Args:
+            path: the path.
+            values: what the segment `reads`, see `compute`; none of one that was passed over.
+        """
+
+    def in_the_image(
+        self,
+        found: Arrays,
+        path: ExecutionPath,
+        image_size: tuple[int, int],
+    ) -> Arrays:
+        """What `post` found, in px of an image of that height and width."""
+        boxes, scores, labels = found
+        height, width = self.input_size_on(path)
+        # x and y in turn
+        return boxes * (2 * (image_size[1] / width, image_size[0] / height)), scores, labels
+
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> DetectorRun:
+        """See `Network`; the path may change while the frame runs."""
+        return DetectorRun(self, image_bgr, path)
 
     def hashed_first(self, name: str) -> list[int]:
         """Sorts names of weights as they are hashed."""
@@ -83,25 +151,35 @@ class DetectorRun(SegmentRun):
         """
         self._engine.check_frame(self._number)
         with self.network.inference():
-            self.compute_segment(name, key)
+            self._compute(name, key)
 
-    @abstractmethod
-    def compute_segment(self, name: str, key: str) -> None:
-        """Runs one segment by the engine; arguments as above."""
-
-    def fork(self) -> DetectorRun:
-        """See `SegmentRun`.
-
-        Raises:
-            ValueError: the engine's buffers serve one run at a time.
-        """
-        if self._engine.reuses_buffers:
-            raise ValueError(
-                f'engine {self._engine.identity} reuses its buffers, expected one that runs can share'
-            )
-        other = super().fork()
-        other._values = dict(self._values)
-        return other
+    def _compute(self, name: str, key: str) -> None:
+        network = self.network
+        engine = self._engine
+        made = network.makes.get(name, name)
+        if name == 'pre':
+            self._values[made] = engine.hold(made, (network.preprocess(self._image, self.path),))
+            return
+        if network.passes_over(name, self.path):
+            self._values[made] = ()
+            return
+        inputs = {read: self._values[read] for read in network.reads(name)}
+        if name == 'regions':
+            inputs['pyramid'] = engine.joined(inputs['pyramid'])
+        if name == 'post':
+            arrays = {read: engine.arrays(values) for read, values in inputs.items()}
+            found = network.post(self.path, arrays)
+            found = network.in_the_image(found, self.path, self._image.shape[:2])
+            self._detections = self._calibrated(*found)
+            return
+        self._values[made] = engine.run(
+            key,
+            made,
+            partial(network.compute, name, self.path),
+            inputs,
+            is_selection=name == 'proposals',
+            on_arrays=network.array_form(name, self.path),
+        )
 
     def result(self) -> Detections:
         """See `SegmentRun`: the objects found, in px of the original image."""

@@ -33,10 +33,13 @@ from deadline_perception.core.json_file import JsonFileError, read_record
 from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, check_image
-from deadline_perception.networks.fixed_path import InnerRun
+from deadline_perception.networks.inner_run import InnerRun
 from deadline_perception.networks.look_fusion import FusionRecord, LookFusion, unfitted
 
-COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
+# Operators, results, and phase of the first.
+COARSE = 'coarse'
+FINE = 'fine'
+_PREFIX = f'{COARSE}.'  # of names and keys of the first look
 NONE = 'none'
 RUN = 'run'
 SUFFIX = '.passes.json'  # of the file beside weights that declares their passes
@@ -87,18 +90,18 @@ class PassesFile:
     Attributes:
         format: of the file.
         coarse: paths of the first look by their labels, ascending in work.
-        model: of another network that takes the first look, a model string or a file beside; empty: the same network.
+        model: of the network that takes the first look, a model string or a file beside.
         fusion: see `LookFusion.from_record`.
     """
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
     coarse: dict[str, str]
-    model: str = ''
+    model: str
     fusion: FusionRecord = field(default_factory=unfitted)
 
     @classmethod
     def load(cls, file: Path) -> PassesFile:
-        """Reads `{"format": 2, "coarse": {"0.36": "r0.36-..."}, "model": "", "fusion": {...}}`.
+        """Reads `{"format": 2, "coarse": {"0.36": "r0.36-..."}, "model": "small", "fusion": {...}}`.
 
         Raises:
             PassesError: the file cannot be read, or holds something else.
@@ -112,13 +115,10 @@ class PassesFile:
 class PassesNetwork(Network):
     """See the module; a `Network`.
 
-    With one network in both looks, a segment has the same key in either: what was measured or prepared of the network
-    holds for its passes, and the other way round. Hashes and name of its shape are then those of the network.
-
     Args:
         fine: takes the closer look, on any of its paths.
-        coarse_paths: paths of the first look by their labels, ascending in work, at least one.
-        coarse: takes the first look; None: `fine` does.
+        coarse: takes the first look; may be the same.
+        coarse_paths: of it, those of the first look by their labels, ascending in work, at least one.
         fusion: gives what both found scores that compare; see `LookFusion.from_record`. None: each keeps its own.
 
     Raises:
@@ -132,44 +132,28 @@ class PassesNetwork(Network):
     def __init__(
         self,
         fine: Network,
+        coarse: Network,
         coarse_paths: Mapping[str, ExecutionPath],
-        *,
-        coarse: Network | None = None,
         fusion: FusionRecord | None = None,
     ) -> None:
         self.fine = fine
-        self.coarse = fine if coarse is None else coarse
+        self.coarse = coarse
         self.coarse_paths = dict(coarse_paths)
         self._check()
         self._fine_path = cache(partial(ExecutionPath, space=fine.path_space))
-        self.path_space = passes_space(
-            fine.path_space,
-            self.coarse.path_space,
-            self.coarse_paths,
-            '' if self.is_one_network else f'{COARSE}.',
-        )
-        self.class_names = tuple(dict.fromkeys((*fine.class_names, *self.coarse.class_names)))
+        self.path_space = passes_space(fine.path_space, coarse.path_space, self.coarse_paths)
+        self.class_names = tuple(dict.fromkeys((*fine.class_names, *coarse.class_names)))
         self.fusion = LookFusion.from_record(fusion or unfitted(), self.class_names)
         self._coarse_labels = np.array(
-            [self.class_names.index(name) for name in self.coarse.class_names], np.int64
+            [self.class_names.index(name) for name in coarse.class_names], np.int64
         )
         self.device = fine.device
         self.input_size = fine.input_size
-        self.config_name = fine.config_name
-        self.network_hash = fine.network_hash
-        self.weights_hash = fine.weights_hash
-        self.engine: Engine = fine.engine
-        if not self.is_one_network:
-            self.engine = _BothEngines(self.coarse.engine, fine.engine)
-            self.config_name = f'{fine.config_name}-after-{self.coarse.config_name}'
-            paths = [str(path) for path in self.coarse_paths.values()]
-            self.network_hash = _digest(fine.network_hash, self.coarse.network_hash, *paths)
-            self.weights_hash = _digest(fine.weights_hash, self.coarse.weights_hash, *paths)
-
-    @property
-    def is_one_network(self) -> bool:
-        """The same network takes both looks."""
-        return self.coarse is self.fine
+        self.engine: Engine = _BothEngines(coarse.engine, fine.engine)
+        self.config_name = f'{fine.config_name}-after-{coarse.config_name}'
+        paths = [str(path) for path in self.coarse_paths.values()]
+        self.network_hash = _digest(fine.network_hash, coarse.network_hash, *paths)
+        self.weights_hash = _digest(fine.weights_hash, coarse.weights_hash, *paths)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> PassesRun:
         """See `Network`."""
@@ -189,8 +173,6 @@ class PassesNetwork(Network):
 
     def found_coarse(self, found: Detections) -> Detections:
         """What the first look found, with labels that index the classes of this network."""
-        if self.is_one_network:
-            return found
         return Detections(found.boxes_xyxy_px, found.scores, self._coarse_labels[found.labels])
 
     def _check(self) -> None:
@@ -217,7 +199,7 @@ class PassesNetwork(Network):
 
 
 def passes_space(
-    fine: PathSpace, coarse: PathSpace, coarse_paths: Mapping[str, ExecutionPath], prefix: str
+    fine: PathSpace, coarse: PathSpace, coarse_paths: Mapping[str, ExecutionPath]
 ) -> PathSpace:
     """All ways to look at an image once or twice.
 
@@ -225,7 +207,6 @@ def passes_space(
         fine: paths of the closer look.
         coarse: of the network that takes the first look.
         coarse_paths: those of it that the first look may take, by their labels.
-        prefix: of the keys of the first look; empty where they are those of the closer look's network.
     """
     labels = tuple(coarse_paths)
     operators = (
@@ -237,13 +218,13 @@ def passes_space(
     segments: list[Segment] = []
     for number, segment in enumerate(coarse.segments):
         keys: dict[Setting, str] = {
-            label: f'{prefix}{key}'
+            label: f'{_PREFIX}{key}'
             for label, path in coarse_paths.items()
             if (key := coarse.key(number, path)) is not None
         }
         if keys:
             segments.append(
-                Segment(f'{COARSE}.{segment.name}', COARSE, depends_on=(COARSE,), keys=keys)
+                Segment(f'{_PREFIX}{segment.name}', COARSE, depends_on=(COARSE,), keys=keys)
             )
     segments[0] = replace(segments[0], operator=COARSE)
     segments[-1] = replace(segments[-1], result=COARSE)
@@ -284,7 +265,7 @@ class PassesRun(InnerRun):
             look, path = (network.coarse, coarse) if is_coarse else (network.fine, fine)
             assert path is not None
             self._inner = look.start(self._image, path)
-        super().compute(name.removeprefix(f'{COARSE}.') if is_coarse else name, key)
+        super().compute(name.removeprefix(_PREFIX) if is_coarse else name, key)
         if is_coarse and self.space.segments[self.segment].result:
             self._coarse = network.found_coarse(self._inner.finish())
             self._inner = None
@@ -310,21 +291,20 @@ class _BothEngines(Engine):
         super().__init__('; '.join(engine.notice for engine in (coarse, fine) if engine.notice))
         self._coarse = coarse
         self._fine = fine
-        self._prefix = f'{COARSE}.'
         self.identity = '; '.join(dict.fromkeys([coarse.identity, fine.identity]))
         self.reuses_buffers = coarse.reuses_buffers or fine.reuses_buffers
 
     def load(self, keys: Iterable[str]) -> None:
         """See `Engine`."""
         own = set(keys)
-        first = {key for key in own if key.startswith(self._prefix)}
-        self._coarse.load([key.removeprefix(self._prefix) for key in sorted(first)])
+        first = {key for key in own if key.startswith(_PREFIX)}
+        self._coarse.load([key.removeprefix(_PREFIX) for key in sorted(first)])
         self._fine.load(sorted(own - first))
 
     @property
     def forms(self) -> dict[str, str]:
         """See `Engine`."""
-        return {f'{self._prefix}{key}': form for key, form in self._coarse.forms.items()} | dict(
+        return {f'{_PREFIX}{key}': form for key, form in self._coarse.forms.items()} | dict(
             self._fine.forms
         )
 

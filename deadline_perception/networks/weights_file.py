@@ -11,7 +11,9 @@ from deadline_perception.engines import tensor_file
 from deadline_perception.engines.tensor_file import TensorHeader
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 
-MOST_CLASSES, LONGEST_NAME = 10_000, 200  # of the classes that a file names
+# Of the classes that a file names.
+MOST_CLASSES = 10_000
+LONGEST_NAME = 200
 
 
 class CheckpointError(DeadlinePerceptionError):

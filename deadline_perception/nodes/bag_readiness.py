@@ -17,7 +17,6 @@ from rclpy.node import Node
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
-from deadline_perception.nodes.health import reporting_node
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
@@ -87,6 +86,12 @@ class ReadinessNode(Node):
             ):
                 self.get_logger().error(f'{name} will not get ready: {status.message}')
                 self.finished.set_result(1)
+
+
+def reporting_node(status_name: str) -> tuple[str, str]:
+    """Namespace, empty for the root, and name of the node that a diagnostic is from."""
+    namespace, _, name = f'/{status_name.partition(": ")[0]}'.rpartition('/')
+    return namespace, name
 
 
 def main() -> int:

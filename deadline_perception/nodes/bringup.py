@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.nodes.bag_replay import check_recording, prepare_replay
-from deadline_perception.nodes.launch_arguments import ARGUMENTS, as_text, read_values
+from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import (
     NODES,
     OPTIONAL_NODES,
@@ -217,8 +216,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             orders = start_orders(values)
             for line in unused_sections(values):
                 print(f'bringup: {line}', file=sys.stderr)
-            if values['use_rviz']:
-                orders.append(rviz_order(values))
             for order in orders:
                 supervisor.start(order)
         except (DeadlinePerceptionError, OSError) as error:
@@ -226,36 +223,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             supervisor.stop()
             return 1
         return supervisor.run(linger_s=LINGER_S)
-
-
-# RViz's layout shows the topics of nodes without a namespace; a relative name lies in the one of RViz itself.
-RVIZ_REMAPS = (
-    ('/path_visualizer/image', 'path_visualizer/image'),
-    ('/path_visualizer/markers', 'path_visualizer/markers'),
-)
-
-
-def rviz_order(values: Values) -> ProcessOrder:
-    """How RViz is started, in the namespace of the nodes.
-
-    Raises:
-        BringupError: it is not installed.
-    """
-    program = shutil.which('rviz2')
-    if program is None:
-        raise BringupError(
-            'use_rviz is set, but rviz2 is not installed; it comes with ROS, not with the PyPI wheels'
-        )
-    return ProcessOrder(
-        'rviz2',
-        (
-            program,
-            '-d',
-            str(share_folder() / 'config' / 'perception.rviz'),
-            '--ros-args',
-            *common_ros_arguments(values),
-            *(word for topic, outside in RVIZ_REMAPS for word in ('-r', f'{topic}:={outside}')),
-            '-p',
-            f'use_sim_time:={as_text(values["use_sim_time"])}',
-        ),
-    )

@@ -50,12 +50,6 @@ def report_of(
     return Report(Level.OK, fine, values)
 
 
-def reporting_node(status_name: str) -> tuple[str, str]:
-    """Namespace, empty for the root, and name of the node that a diagnostic is from."""
-    namespace, _, name = f'/{status_name.partition(": ")[0]}'.rpartition('/')
-    return namespace, name
-
-
 def as_text(value: object) -> str:
     """A detail as diagnostic tools show it."""
     if isinstance(value, bool):

@@ -102,7 +102,8 @@ class ImageInput:
         )
         self.flow = ImageFlow(node.resolve_topic_name(topic) + ending)
         self._last_number: int | None = None
-        self._missing = self._left_out = 0
+        self._missing = 0
+        self._left_out = 0
         self._subscription: Subscription | None = None
         self._strengthener: Timer | None = None
         self._subscribe(reliability)

@@ -136,7 +136,6 @@ ARGUMENTS = (
         '',
         'task file: several networks, scheduled on one machine, in the place of the detector',
     ),
-    Argument('use_rviz', False, 'start RViz as well, where it is installed'),
     Argument(
         'log_level', 'info', 'of all nodes', choices=('debug', 'info', 'warn', 'error', 'fatal')
     ),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rclpy.node import Node
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.images.image_message import ImageError
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 from deadline_perception.extras.report.live_view import LiveView, ViewedFrame
 from deadline_perception.msg import FrameLatency, PathDecision
+from deadline_perception.nodes.frame_join import FrameJoin, Parts
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, TRANSPORT, ImageInput
 from deadline_perception.nodes.message_intake import MessageIntake
@@ -19,7 +20,6 @@ from deadline_perception.nodes.messages import message_to_detections, stamp_to_n
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import RESULTS
-from deadline_perception.nodes.stamp_cache import StampCache
 from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.job import Outcome
 
@@ -40,7 +40,6 @@ PARAMETERS = (
         read_only=True,
     ),
 )
-_CACHED = 20  # images and answers until what belongs to them comes
 _IMAGE_DEPTH = 10
 _SAID = (Detection2DArray, FrameLatency, PathDecision)
 
@@ -53,7 +52,7 @@ class LiveViewNode(Node):
         values = self._values = declare(self, PARAMETERS)
         self._view = LiveView(grpc_port=values['data_port'], web_port=values['web_port'])
         self.get_logger().info(f'live view: {self._view.address}')
-        self._frames: StampCache[dict[type, Untyped]] = StampCache(_CACHED)
+        self._frames = FrameJoin(len(_SAID) + 1)
         self._shown, self._problem = 0, ''
         self._intake = MessageIntake(self)
         for kind, topic in zip(_SAID, ('detections', 'latency', 'path')):
@@ -69,26 +68,22 @@ class LiveViewNode(Node):
         self._health = Health(self, self._report)
 
     def _on_part(self, message: Untyped) -> None:
-        stamp_ns = stamp_to_ns(message.header.stamp)
-        parts = self._frames.take(stamp_ns) or {}
-        kind = Image if isinstance(message, (Image, CompressedImage)) else type(message)
-        parts[kind] = message
-        if len(parts) <= len(_SAID):
-            self._frames.put(stamp_ns, parts)
+        parts = self._frames.join(message)
+        if parts is None:
             return
         try:
-            self._view.show(self._frame(stamp_ns, parts))
+            self._view.show(self._frame(parts))
             self._shown += 1
         except (ImageError, ValueError) as error:
             self._problem = f'a frame cannot be shown: {error}'
 
-    def _frame(self, stamp_ns: int, parts: dict[type, Untyped]) -> ViewedFrame:
+    def _frame(self, parts: Parts) -> ViewedFrame:
         found, latency, path = (parts[kind] for kind in _SAID)
         detections, names = message_to_detections(found)
         kept = detections.scores >= self._values['min_score']
         ids = [one.id for one, shown in zip(found.detections, kept.tolist()) if shown]
         return ViewedFrame(
-            time_s=stamp_ns / 1e9,
+            time_s=stamp_to_ns(parts[Image].header.stamp) / 1e9,
             image_bgr=to_bgr(parts[Image]),
             detections=detections.with_score(self._values['min_score']),
             class_names=names,

@@ -7,7 +7,7 @@ exception: `image_message.to_bgr` judges them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -19,7 +19,7 @@ from rclpy.subscription import Subscription
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.core.untrusted_file import MIB
 from deadline_perception.msg import ContentionState, TimeBudget
-from deadline_perception.nodes.service_quality import RESULTS, numbered, subscription_events
+from deadline_perception.nodes.service_quality import RESULTS, subscription_events
 from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import TOLD_MS
@@ -29,7 +29,8 @@ from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 THROTTLE_S = 10.0
 LONGEST_TEXT = 1000  # characters: a reason is a line
 MOST_OPERATORS = 1000  # of a path
-MOST_DETECTIONS, MOST_HYPOTHESES = 500, 50  # of a message, and of one of its detections
+MOST_DETECTIONS = 500  # of a message
+MOST_HYPOTHESES = 50  # of one of its detections
 LARGEST_PX = 100_000.0
 LARGEST_MS = 1e9
 FASTEST_MPS = 1000.0
@@ -139,7 +140,6 @@ RANGES = {
         Range('twist.twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
         Range('twist.twist.linear.y', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
     ),
-    'camera_info': (Range('k[]', -1e6, 1e6, 'px'),),
 }
 
 
@@ -155,22 +155,14 @@ class InTurn(MutuallyExclusiveCallbackGroup):
 
     Args:
         clock_ms: monotonic.
-        publishers: how many the topic has; each numbers its own messages.
     """
 
-    def __init__(
-        self,
-        clock_ms: Callable[[], float] = now_ms,
-        publishers: Callable[[], int] = lambda: 1,
-    ) -> None:
+    def __init__(self, clock_ms: Callable[[], float] = now_ms) -> None:
         super().__init__()
         self._clock_ms = clock_ms
-        self._publishers = publishers
-        self._begin_ms = self._second_ms = self._flooded_ms = -math.inf
+        self._begin_ms = -math.inf
+        self._flooded_ms = -math.inf
         self._taken = 0
-        self._sent = 0
-        self._sent_hz = 0.0
-        self._numbers: list[int] = []  # the last of each publisher, that of the newest message last
 
     def can_execute(self, entity: Untyped) -> bool:
         return self._has_turn() and super().can_execute(entity)
@@ -178,8 +170,8 @@ class InTurn(MutuallyExclusiveCallbackGroup):
     def _has_turn(self) -> bool:
         return self._taken < _MOST_AT_ONCE or self._clock_ms() - self._begin_ms >= _WINDOW_MS
 
-    def take(self, number: int | None) -> None:
-        """Takes note of a message, and of its number where the middleware tells it."""
+    def take(self) -> None:
+        """Takes note of a message."""
         time_ms = self._clock_ms()
         if time_ms - self._begin_ms >= _WINDOW_MS:
             self._begin_ms = time_ms
@@ -187,30 +179,6 @@ class InTurn(MutuallyExclusiveCallbackGroup):
         self._taken += 1
         if self._taken >= _MOST_AT_ONCE:
             self._flooded_ms = time_ms
-        self._sent += 1 if number is None else self._since_last(number)
-        if time_ms - self._second_ms >= 1000.0:
-            self._sent_hz = self._sent / (time_ms - self._second_ms) * 1000.0
-            self._second_ms = time_ms
-            self._sent = 0
-
-    def _since_last(self, number: int) -> int:
-        """How many messages its publisher has sent since the one before that was taken: that of the next lower number,
-        unless there is a publisher of whom none was taken yet."""
-        lower = [known for known in self._numbers if known < number]
-        last = max(lower, default=number)
-        if not lower or number > last + 1 and len(self._numbers) < self._publishers():
-            self._numbers.append(number)
-            if not lower:  # or one that has begun anew
-                del self._numbers[: -self._publishers()]
-            return 1
-        self._numbers.remove(last)
-        self._numbers.append(number)
-        return number - last
-
-    @property
-    def sent_hz(self) -> float:
-        """Messages a second; 0 where none came in the last seconds."""
-        return self._sent_hz if self._clock_ms() - self._second_ms <= TOLD_MS else 0.0
 
     @property
     def is_flooded(self) -> bool:
@@ -240,35 +208,26 @@ class MessageIntake:
         topic: str,
         callback: Callable[[Untyped], None],
         quality: QoSProfile,
-        *,
-        meaning: str = '',
-    ) -> Subscription:
-        """Subscribes to a topic, as the node calls it; `callback` is given each legal message.
+    ) -> None:
+        """Subscribes to a topic of `RANGES`, as the node calls it; `callback` is given each legal message."""
+        in_turn = InTurn(self._clock_ms)
 
-        Args:
-            meaning: topic of `RANGES`, where it is not the same.
-        """
-        meaning = meaning or topic
-        name = self._node.resolve_topic_name(topic)
-        in_turn = InTurn(self._clock_ms, lambda: max(1, self._node.count_publishers(name)))
-
-        def on_message(raw: bytes, info: Mapping[str, int]) -> None:
-            in_turn.take(info.get('publication_sequence_number'))
-            message = self.message_in(raw, kind, meaning)
+        def on_message(raw: bytes) -> None:
+            in_turn.take()
+            message = self.message_in(raw, kind, topic)
             if message is not None:
                 callback(message)
 
         subscription = self._node.create_subscription(
             kind,
             topic,
-            numbered(on_message),
+            on_message,
             quality,
             raw=True,
             event_callbacks=subscription_events(self._node, topic),
             callback_group=in_turn,
         )
         self._subscriptions[subscription] = in_turn
-        return subscription
 
     def listen_to_conditions(self, conditions: ConditionTracker) -> None:
         """Subscribes to budget and contention."""
@@ -283,11 +242,11 @@ class MessageIntake:
         self.listen(TimeBudget, 'time_budget/budget', on_budget, RESULTS)
         self.listen(ContentionState, 'contention_monitor/state', on_contention, RESULTS)
 
-    def close(self, subscription: Subscription | None = None) -> None:
-        """Ends one subscription, or all; what was refused is still known."""
-        for ended in list(self._subscriptions) if subscription is None else [subscription]:
-            self._node.destroy_subscription(ended)
-            del self._subscriptions[ended]
+    def close(self) -> None:
+        """Ends all subscriptions; what was refused is still known."""
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        self._subscriptions.clear()
 
     def message_in(
         self,
@@ -312,7 +271,8 @@ class MessageIntake:
 
     def _refuse(self, topic: str, problem: str) -> None:
         self.refused += 1
-        self.last_problem, self._refused_ms = f'{topic}: {problem}', self._clock_ms()
+        self.last_problem = f'{topic}: {problem}'
+        self._refused_ms = self._clock_ms()
         self._node.get_logger().warning(
             f'message not used: {self.last_problem}', throttle_duration_sec=THROTTLE_S
         )
@@ -321,16 +281,10 @@ class MessageIntake:
     def concern(self) -> str:
         """What a person should know of the last seconds; empty where nothing was refused, and no topic flooded."""
         concerns = [
-            self._flood(subscription.topic_name, in_turn)
+            f'{subscription.topic_name}: more than {MOST_HZ:,.0f} messages a second'
             for subscription, in_turn in self._subscriptions.items()
+            if in_turn.is_flooded
         ]
         if self._clock_ms() - self._refused_ms <= TOLD_MS:
             concerns.append(f'{self.refused} messages not used, the last: {self.last_problem}')
-        return '; '.join(filter(None, concerns))
-
-    def _flood(self, topic: str, group: InTurn) -> str:
-        sent_hz = group.sent_hz
-        if not group.is_flooded and sent_hz <= MOST_HZ:
-            return ''
-        rate = f'{sent_hz:,.0f}' if sent_hz > MOST_HZ else f'more than {MOST_HZ:,.0f}'
-        return f'{topic}: {rate} messages a second, expected at most {MOST_HZ:,.0f}'
+        return '; '.join(concerns)

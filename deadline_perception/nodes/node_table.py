@@ -69,10 +69,7 @@ NODES = (  # started again when they end by themselves
         'path_visualizer',
         remaps=(('image', 'image_topic'),),
         unless='tasks',
-        parameters=_same(
-            'image_transport',
-            'camera_info_topic',
-        ),
+        parameters=_same('image_transport'),
     ),
 )
 OPTIONAL_NODES = (  # the same of those that an argument asks for

@@ -11,7 +11,6 @@ from rclpy.node import Node
 from deadline_perception.decision.speed_budget import (
     Budget,
     FixedBudget,
-    StoppingDistanceBudget,
     TableBudget,
 )
 from deadline_perception.msg import TimeBudget
@@ -30,12 +29,6 @@ ROAD_BUDGETS_MS = tuple(round(1000.0 / speed, 1) for speed in ROAD_SPEEDS_MPS)
 _RATE_HZ = 5.0  # also when no speed comes
 PARAMETERS = (
     Parameter(
-        'policy',
-        'table',
-        'How a speed becomes a budget: by a table, or by the distance needed to stop.',
-        choices=('table', 'stopping_distance'),
-    ),
-    Parameter(
         'table_speeds_mps',
         ROAD_SPEEDS_MPS,
         "Speeds of the table, ascending; between two of them the faster one's budget holds.",
@@ -50,33 +43,6 @@ PARAMETERS = (
         'ms',
         0.1,
         60000.0,
-    ),
-    Parameter(
-        'sight_distance_m',
-        40.0,
-        'How far ahead an obstacle is seen (stopping distance).',
-        'm',
-        0.01,
-        1000.0,
-    ),
-    Parameter(
-        'deceleration_mps2', 6.0, 'Braking deceleration (stopping distance).', 'm/s^2', 0.01, 50.0
-    ),
-    Parameter(
-        'actuation_latency_s',
-        0.1,
-        'From published detections to braking (stopping distance).',
-        's',
-        0.0,
-        10.0,
-    ),
-    Parameter(
-        'clearance_m',
-        2.0,
-        'Distance to keep from the obstacle when stopped (stopping distance).',
-        'm',
-        0.0,
-        100.0,
     ),
     Parameter(
         'min_budget_ms',
@@ -101,7 +67,7 @@ PARAMETERS = (
 )
 
 
-def make_policy(values: Mapping[str, Value]) -> FixedBudget | StoppingDistanceBudget | TableBudget:
+def make_policy(values: Mapping[str, Value]) -> FixedBudget | TableBudget:
     """The policy that the parameters describe.
 
     Raises:
@@ -109,16 +75,12 @@ def make_policy(values: Mapping[str, Value]) -> FixedBudget | StoppingDistanceBu
     """
     if values['fixed_budget_ms'] > 0.0:
         return FixedBudget(values['fixed_budget_ms'])
-    limits = values['min_budget_ms'], values['max_budget_ms']
-    if values['policy'] == 'stopping_distance':
-        return StoppingDistanceBudget(
-            values['sight_distance_m'],
-            values['deceleration_mps2'],
-            values['actuation_latency_s'],
-            values['clearance_m'],
-            *limits,
-        )
-    return TableBudget(values['table_speeds_mps'], values['table_budgets_ms'], *limits)
+    return TableBudget(
+        values['table_speeds_mps'],
+        values['table_budgets_ms'],
+        values['min_budget_ms'],
+        values['max_budget_ms'],
+    )
 
 
 class TimeBudgetNode(Node):

@@ -1,16 +1,14 @@
-"""The node `vehicle_speed`: how fast the vehicle is, from odometry, a twist or a trace, and whether it knows."""
+"""The node `vehicle_speed`: how fast the vehicle is, from odometry or a twist, and whether it knows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 
 from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
 
-from deadline_perception.core.speed_trace import SpeedTrace, read_speed_trace
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, Value, declare
@@ -21,14 +19,6 @@ from deadline_perception.runtime.speed_filter import SpeedFilter
 
 _RATE_HZ = 20.0
 PARAMETERS = (
-    Parameter(
-        'trace_file',
-        '',
-        'Speed trace to replay: CSV stamp_s,speed_mps; BDD100K info JSON; Cityscapes vehicle '
-        'JSON files or their folder. At its end the speed becomes unknown. Empty: the topics odom and '
-        'vehicle/speed, whichever speaks first.',
-        read_only=True,
-    ),
     Parameter(
         'time_constant_s',
         0.2,
@@ -48,22 +38,6 @@ PARAMETERS = (
 )
 
 
-class TraceReplay:
-    """A trace against a running clock; begins anew when the clock goes back."""
-
-    def __init__(self, trace: SpeedTrace) -> None:
-        self._trace = trace
-        self._begun_s = math.nan
-        self._before_s = math.nan
-
-    def speed_mps(self, now_s: float) -> float | None:
-        """Speed at a time of the clock; None once the trace is over."""
-        if math.isnan(self._begun_s) or now_s < self._before_s:
-            self._begun_s = now_s
-        self._before_s = now_s
-        return self._trace.speed_mps(self._trace.stamps_s[0] + (now_s - self._begun_s), reach_s=0.0)
-
-
 class VehicleSpeedNode(Node):
     """Publishes `~/speed` by timer: the smoothed speed, or NaN when it is not known."""
 
@@ -74,14 +48,8 @@ class VehicleSpeedNode(Node):
         self._source = ''  # that spoke last
         self._intake = MessageIntake(self)
         self._clock_of_ages = periodic_clock(self)
-        self._replay = None
-        if self._values['trace_file']:
-            self._replay = TraceReplay(
-                read_speed_trace(Path(self._values['trace_file']).expanduser())
-            )
-        else:
-            self._intake.listen(Odometry, 'odom', self._on_odometry, ANY_SOURCE)
-            self._intake.listen(TwistStamped, 'vehicle/speed', self._on_twist, ANY_SOURCE)
+        self._intake.listen(Odometry, 'odom', self._on_odometry, ANY_SOURCE)
+        self._intake.listen(TwistStamped, 'vehicle/speed', self._on_twist, ANY_SOURCE)
         self._publisher = open_output(self, TwistStamped, '~/speed')
         self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
@@ -112,17 +80,10 @@ class VehicleSpeedNode(Node):
             self._source = source
 
     def _publish(self) -> None:
-        now_s = self._now_s()
-        if (
-            self._replay is not None and now_s > 0
-        ):  # a simulated clock stands at 0 until it is heard
-            recorded = self._replay.speed_mps(now_s)
-            if recorded is not None:
-                self._hear('trace', recorded)
         message = TwistStamped()
         message.header.stamp = self.get_clock().now().to_msg()
         message.header.frame_id = 'base_link'
-        message.twist.linear.x = self._filter.speed_mps(now_s)
+        message.twist.linear.x = self._filter.speed_mps(self._now_s())
         self._publisher.publish(message)
 
     def _report(self) -> Report:
@@ -143,12 +104,6 @@ class VehicleSpeedNode(Node):
         )
 
     def _silence(self, age_s: float) -> str:
-        if self._replay is not None:
-            return (
-                'the speed trace is over'
-                if self._filter.accepted
-                else 'waiting for the clock to start the trace'
-            )
         topics = ' or '.join(map(self.resolve_topic_name, ('odom', 'vehicle/speed')))
         if math.isnan(age_s):
             return f'no speed has come yet on {topics}'

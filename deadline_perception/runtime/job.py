@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
 from deadline_perception.core.execution_path import SWITCH, ExecutionPath, setting_text
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 from deadline_perception.decision.policy import Choice
 from deadline_perception.timing.time_model import WCET, FrameTimes
 

@@ -37,7 +37,6 @@ from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.segment_store import MODELS_SUFFIX, Form
-from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.networks.model_reference import (
     ModelKind,
     ModelNotFound,
@@ -54,7 +53,6 @@ from deadline_perception.runtime.resident_networks import ResidentNetworks
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
-from deadline_perception.timing.interference import WcetTable
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast
 from deadline_perception.timing.profile import (
@@ -209,7 +207,7 @@ def load_task(
     facts = read_device_facts(options.device)
     find = partial(_profile_at_hand, facts=facts, models_folder=models_folder, images=images)
     profile, degraded, unkept = find(options, network, weights)
-    if passes is not None and not passes[0].is_one_network:
+    if passes is not None:
         own_place = replace(options, profile='')
         of_first, further, unkept_first = find(own_place, passes[0].coarse, weights)
         profile = joined_profile(passes[0], profile, of_first)
@@ -241,7 +239,8 @@ def load_task(
     planned_by = wcet if wcet and bounds == WCET else forecast
     covering = _covering(runs.path_space, kept)
     with ThreadPoolExecutor(1) as beside:  # most of it without Python's lock
-        segments = beside.submit(runs.engine.load, _engine_keys(runs, covering))
+        keys = [key for path in covering for key in runs.path_space.keys(path)]
+        segments = beside.submit(runs.engine.load, keys)
         policy = make_policy(options.policy, runs.path_space, planned_by, quality, kept)
         segments.result()
     if networks.take_cold(network, covering):
@@ -320,8 +319,8 @@ def _load_networks(
     """The network that is meant, prepared where that is wanted, the file of its weights, and its two passes, if any."""
     load = partial(_ready_network, options, models_folder, prepare, networks)
     network, weights = load(options.model, options.classes)
-    is_fixed = isinstance(network, FixedPathNetwork)  # one look, as its user says
-    if not options.two_passes or options.policy != 'frontier' or is_fixed:
+    # Whoever names paths names one look.
+    if not options.two_passes or options.policy != 'frontier' or network.kept_paths:
         return network, weights, None
     return network, weights, with_passes(network, weights, load)
 
@@ -336,7 +335,7 @@ def decided_by(
 ) -> tuple[Quality, Sequence[ExecutionPath] | None, str]:
     """Quality of the paths or of the sequences of passes, those that are kept ready, and what a person should know.
 
-    They are those that the network names, or the useful ones of those at hand, without passes where these are all; None
+    They are those that the network keeps, or the useful ones of those at hand, without passes where these are all; None
     where the policy does not say which it needs.
 
     Args:
@@ -351,7 +350,7 @@ def decided_by(
     of_network = SegmentForecast(space, {key: forecast.costs_ms[key] for key in space.carriers()})
     quality = load_quality(network, of_network, weights, options.quality)
     if options.policy != 'frontier' or network.kept_paths:
-        return quality, network.kept_paths if options.policy == 'frontier' else None, ''
+        return quality, network.kept_paths, ''
     if passes is None:
         is_whole = len(at_hand) == len(space)
         return quality, useful_paths(space, of_network, quality) if is_whole else at_hand, ''
@@ -393,13 +392,6 @@ def _calibration_origin(
         degraded.append(f'{error}; nothing is kept over a restart: name another file')
         return origin, None
     return origin, file
-
-
-def _engine_keys(network: Network, paths: Sequence[ExecutionPath]) -> list[str]:
-    """The segments of some paths, as the engine knows them."""
-    if isinstance(network, FixedPathNetwork):
-        return list(network.whole_keys.values())
-    return [key for path in paths for key in network.path_space.keys(path)]
 
 
 def prepared_paths(network: Network) -> Sequence[ExecutionPath] | None:
@@ -506,18 +498,13 @@ def load_profile(
         models_folder: holds the profiles that came with the package.
 
     Where nobody measured this device, the times of another one are brought to it by timing some paths, which blocks for
-    a second or two. One path of a network has the times of the network's own profile.
+    a second or two.
 
     Raises:
         NoProfile: none is named and none is found, of no device.
         JsonFileError: it cannot be read.
         ProfileMismatch: it was measured with another network, input size or kind of processor.
     """
-    if isinstance(network, FixedPathNetwork):
-        whole, differences, unkept = load_profile(
-            options, network.whole, facts, weights, models_folder
-        )
-        return profile_of_path(whole, network), differences, unkept
     command = _profile_command(options, weights)
     if options.profile:
         file = Path(options.profile).expanduser()
@@ -567,34 +554,6 @@ def load_profile(
     return profile, _scaling(profile, command), unkept
 
 
-def profile_of_path(whole: LatencyProfile, network: FixedPathNetwork) -> LatencyProfile:
-    """Of the profile of a network, what concerns one of its paths.
-
-    Raises:
-        ProfileMismatch: a segment of the path was not measured.
-    """
-    missing = sorted(set(network.whole_keys.values()) - set(whole.segments))
-    if missing:
-        raise ProfileMismatch(
-            f'the latency profile of {whole.config_name} lacks {", ".join(missing[:4])}, which path '
-            f'{network.fixed_path} runs: measure all with --all-paths of `deadline-perception profile`'
-        )
-    wcet = whole.wcet
-    if wcet is not None:
-        worst_ms = {mine: wcet.segments_ms[key] for mine, key in network.whole_keys.items()}
-        wcet = WcetTable(worst_ms, wcet.interference)
-    times = whole.paths.get(str(network.fixed_path))
-    return replace(
-        whole,
-        config_name=network.config_name,
-        network_hash=network.network_hash,
-        input_size=network.input_size,
-        segments={mine: whole.segments[key] for mine, key in network.whole_keys.items()},
-        paths={} if times is None else {str(network.path_space.largest): times},
-        wcet=wcet,
-    )
-
-
 def _profile_command(options: NetworkOptions, weights: Path, more: str = '') -> str:
     if isinstance(options.model, str):
         name = options.model if options.model == weights.stem else str(weights)
@@ -638,14 +597,11 @@ def measure_anew(
     """Measures a coarse profile in seconds; see `load_profile`.
 
     Args:
-        network: of one path: the network itself is measured.
+        network: that is measured.
         facts: the device at hand.
         images: to measure on.
         because: why there is none.
     """
-    if isinstance(network, FixedPathNetwork):
-        whole, differences, unkept = measure_anew(network.whole, facts, images, because)
-        return profile_of_path(whole, network), differences, unkept
     profile = with_wcet(
         measure_profile(
             network,
@@ -688,8 +644,6 @@ def pass_quality(
 
     table = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
     of_fine = quality_of(network.fine, fine, table)
-    if network.is_one_network:
-        return PassQuality(network, of_fine)
     costs = {
         key: forecast.costs_ms[f'coarse.{key}']
         for path in network.coarse_paths.values()
@@ -705,8 +659,7 @@ def pass_quality(
 def load_quality(
     network: Network, forecast: SegmentForecast, weights: Path, named: str = ''
 ) -> PathQuality:
-    """The table of path qualities: the one that is named, or beside the weights; without, longer paths are better. Of
-    one path of a network it is the value in the network's table.
+    """The table of path qualities: the one that is named, or beside the weights; without, longer paths are better.
 
     Raises:
         DeadlinePerceptionError: it cannot be read, or is of other weights.
@@ -714,16 +667,6 @@ def load_quality(
     file = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
     if not named and not file.is_file():  # the latter also of a network that has no file
         return PathQuality.from_forecast(network.path_space, forecast)
-    if isinstance(network, FixedPathNetwork):
-        table = PathQuality.load(file, network.whole.path_space)
-        table.check(network.whole.weights_hash)
-        value = table.quality(network.fixed_path)
-        return PathQuality(
-            {network.path_space.largest: value},
-            weights_hash=network.weights_hash,
-            dataset=table.dataset,
-            metric=table.metric,
-        )
     quality = PathQuality.load(file, network.path_space)
     quality.check(network.weights_hash)
     return quality
@@ -742,7 +685,7 @@ def make_policy(
         SetupError: there is none.
         ValueError: forecast or quality gives values that are out of range.
     """
-    if policy == 'frontier':
+    if policy == 'frontier' or kept is not None and len(kept) == 1:  # of one path no other decides
         maker = PassPolicy if space.result_segments else FrontierPolicy
         made = maker(space, forecast, quality, paths=kept)
         made.prepare()

@@ -39,7 +39,7 @@ def with_passes(
     Args:
         network: of the weights.
         weights: their file.
-        load: gives the network of a model string and its file, for a first look by another one.
+        load: gives the network of a model string and its file, for the first look.
 
     Raises:
         PassesError: the file is damaged, or the passes cannot be made.
@@ -48,20 +48,17 @@ def with_passes(
     if not network.path_space.operators or not file.is_file():
         return None
     declared = PassesFile.load(file)
-    coarse = network
-    coarse_weights = weights
-    if declared.model:
-        coarse, coarse_weights = load(first_look_model(weights))
+    coarse, coarse_weights = load(first_look_model(weights))
     try:
         paths = {label: coarse.path_space.parse(path) for label, path in declared.coarse.items()}
-        passes = PassesNetwork(network, paths, coarse=coarse, fusion=declared.fusion)
+        passes = PassesNetwork(network, coarse, paths, declared.fusion)
     except ValueError as error:
         raise PassesError(f'passes {file} cannot be used: {error}') from error
     return passes, coarse_weights
 
 
 def first_look_model(weights: Path) -> str:
-    """Model string or file of the other network that takes the first look before some weights; empty: none does.
+    """Model string or file of the network that takes the first look before some weights; empty: none does.
 
     Raises:
         PassesError: the file beside the weights is damaged.
@@ -71,7 +68,7 @@ def first_look_model(weights: Path) -> str:
         return ''
     model = PassesFile.load(file).model
     beside = weights.parent / model
-    return str(beside) if model and beside.is_file() else model
+    return str(beside) if beside.is_file() else model
 
 
 def joined_profile(

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 _TASKS = Path('/proc/self/task')
@@ -81,8 +81,16 @@ def describe_scheduling(tid: int) -> str:
     priority = os.sched_getparam(tid).sched_priority
     return (
         f'{names.get(scheduling_policy(tid), "another policy")}{f" {priority}" if priority else ""}, '
-        f'nice {os.getpriority(os.PRIO_PROCESS, tid)}, cores {describe_cores(os.sched_getaffinity(tid))}'
+        f'nice {os.getpriority(os.PRIO_PROCESS, tid)}, cores {allowed_cores(tid)}'
     )
+
+
+def allowed_cores(tid: int) -> str:
+    """`0,2-3`, where a thread may run; empty where it has ended."""
+    with suppress(OSError):
+        status = (_TASKS / str(tid) / 'status').read_text()
+        return status.partition('Cpus_allowed_list:')[2].split()[0]
+    return ''
 
 
 def parse_cores(text: str) -> frozenset[int]:
@@ -102,17 +110,6 @@ def parse_cores(text: str) -> frozenset[int]:
         cores |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
     if not cores <= allowed:
         raise ValueError(
-            f'cores is {text!r}, expected some of {describe_cores(allowed)}, which this process may use'
+            f'cores is {text!r}, expected some of {allowed_cores(os.getpid())}, which this process may use'
         )
     return frozenset(cores)
-
-
-def describe_cores(cores: Collection[int]) -> str:
-    """`0,2-3` of {0, 2, 3}."""
-    words: list[list[int]] = []
-    for core in sorted(cores):
-        if words and core == words[-1][1] + 1:
-            words[-1][1] = core
-        else:
-            words.append([core, core])
-    return ','.join(str(first) if first == last else f'{first}-{last}' for first, last in words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import queue
 import signal
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from deadline_perception.core.tied_process import start_tied
+
 STEPS = (
     (signal.SIGINT, 8.0),
     (signal.SIGTERM, 3.0),
@@ -27,9 +28,6 @@ RESPAWN_WINDOW_S = 60.0
 TRY_AGAIN_STATUS = (
     75  # EX_TEMPFAIL of sysexits.h: nothing is wrong with what was asked, another try may do it
 )
-
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,6 @@ class ProcessOrder:
     ends_run: bool = False
     retries: int = 0
     then: tuple[ProcessOrder, ...] = ()
-
-
-def _die_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def describe_exit(code: int) -> str:
@@ -83,17 +77,18 @@ class Supervisor:
     ) -> None:
         self._say = say
         self._events: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
-        self._running: dict[str, tuple[ProcessOrder, subprocess.Popen[bytes]]] = {}
+        self._running: dict[str, tuple[ProcessOrder, subprocess.Popen[str]]] = {}
         self._respawned_at: dict[str, list[float]] = {}
         self._failed = False
 
     def start(self, order: ProcessOrder) -> int:
-        """Starts a process; call it on the thread that outlives all of them. Returns its process number."""
-        process = subprocess.Popen(
-            order.command,
-            env={**os.environ, **order.environment},
-            start_new_session=True,
-            preexec_fn=_die_with_parent,
+        """Starts a process; call it on the thread that outlives all of them. Returns its process number.
+
+        Raises:
+            LoadError: there is no such program.
+        """
+        process = start_tied(
+            order.command, ending=signal.SIGTERM, env={**os.environ, **order.environment}
         )
         self._running[order.name] = (order, process)
         threading.Thread(target=self._await_exit, args=(order, process), daemon=True).start()
@@ -174,7 +169,7 @@ class Supervisor:
             if not self._running:
                 return
 
-    def _await_exit(self, order: ProcessOrder, process: subprocess.Popen[bytes]) -> None:
+    def _await_exit(self, order: ProcessOrder, process: subprocess.Popen[str]) -> None:
         process.wait()
         self._events.put(('exited', order, process))
 
@@ -217,7 +212,7 @@ class Supervisor:
         return False
 
 
-def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
     if process.poll() is None:
         try:
             os.killpg(process.pid, number)

@@ -13,12 +13,12 @@ import numpy as np
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.errors import command_line
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.records import Frame
-from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.data.class_names import read_class_mapping, relabelled
+from deadline_perception.extras.data.records import Frame
+from deadline_perception.extras.data.records import Sequence as DrivingSequence
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.path_accuracy import (
     PathScores,

@@ -12,11 +12,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.core.records import Sequence
-from deadline_perception.core.speed_trace import SpeedTrace, read_speed_trace
 from deadline_perception.extras.data.bag import check_new_bag, write_bag
-from deadline_perception.extras.data.recorded_speed import with_speeds_of_trace
+from deadline_perception.extras.data.recorded_speed import read_speed_trace, with_speeds_of_trace
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
+from deadline_perception.extras.data.speed_trace import SpeedTrace
 from deadline_perception.tools.support.file_arguments import check_numbers
 from deadline_perception.tools.support.terminal import progress_bar
 

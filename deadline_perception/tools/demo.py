@@ -21,10 +21,10 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DEFAULT_THREADS, check_device
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
-from deadline_perception.core.records import Sequence
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.contention.load import busy_programs
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
 from deadline_perception.networks.model_reference import find_weights

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.core.records import spread_evenly
+from deadline_perception.extras.data.records import spread_evenly
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
 from deadline_perception.tools.profile import restart_with_environment

@@ -9,13 +9,13 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.records import Sequence
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.data.class_images import (
     ClassImages,
     cut_objects,
     read_class_folders,
 )
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.class_accuracy import measure_accuracy
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames, measure_paths

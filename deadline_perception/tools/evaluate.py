@@ -23,7 +23,6 @@ from deadline_perception.core.detections import Classification
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.errors import command_line
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import TABLE_VERSION, PathQuality
@@ -31,6 +30,7 @@ from deadline_perception.decision.scene import SIZE_EDGES
 from deadline_perception.extras.data.class_maps import best_map, with_fitting_map
 from deadline_perception.extras.data.class_names import counted, left_out, relabelled
 from deadline_perception.extras.data.joined_sequence import joined
+from deadline_perception.extras.data.records import Sequence as DrivingSequence
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.evaluation.path_accuracy import (
     RANKING_OBJECTS,

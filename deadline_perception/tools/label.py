@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.core.records import Frame
-from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.extras.data.class_names import read_class_mapping, relabelled
 from deadline_perception.extras.data.image_folder import file_of
+from deadline_perception.extras.data.records import Frame
+from deadline_perception.extras.data.records import Sequence as DrivingSequence
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model

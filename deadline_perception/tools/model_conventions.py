@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.detections import Detections, pairwise_iou
-from deadline_perception.core.records import GroundTruth
-from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.engines.openvino_library import cpu_settings, openvino_core
+from deadline_perception.extras.data.records import GroundTruth
+from deadline_perception.extras.data.records import Sequence as DrivingSequence
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.external_models.exported.conventions import (
     confidence,

@@ -23,10 +23,10 @@ from deadline_perception.core.device import (
 )
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.core.records import Frame, spread_evenly
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.contention.other_programs import watch_cores_of_others
+from deadline_perception.extras.data.records import Frame, spread_evenly
 from deadline_perception.extras.evaluation.sample_size import bounded_share, samples_needed
 from deadline_perception.networks.model_reference import (
     find_weights,
@@ -200,11 +200,10 @@ def _planned(
         profile, space = known, network.path_space
         if passes is not None:
             space = passes[0].path_space
-            if not passes[0].is_one_network:
-                of_first = _reference_profile(passes[0].coarse, facts, folder)
-                if of_first is None:
-                    return known, None
-                profile = joined_profile(passes[0], known, of_first)
+            of_first = _reference_profile(passes[0].coarse, facts, folder)
+            if of_first is None:
+                return known, None
+            profile = joined_profile(passes[0], known, of_first)
         forecast = PathForecast(profile, space)
         options = NetworkOptions(str(weights))
         every = list(network.path_space)

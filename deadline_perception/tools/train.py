@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
-from deadline_perception.core.records import Sequence
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.extras.configuration_file import find_configuration
 from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.data.class_names import with_mapping
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.evaluation.path_accuracy import readable_frames
 from deadline_perception.extras.external_models.public_yolox import save_yolox

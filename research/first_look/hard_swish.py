@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from deadline_perception.core.records import Frame
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
 from deadline_perception.networks.weights_file import read_metadata

@@ -30,10 +30,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace
-from deadline_perception.core.records import Sequence
 from deadline_perception.extras.configuration_file import find_configuration
 from deadline_perception.extras.data.class_names import relabelled
 from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.evaluation.path_accuracy import (
     annotated_frames,
     measure_paths,
@@ -41,6 +41,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
 )
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.training.losses import REGIONS_PER_IMAGE
+from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import STRATEGIES, Strategy
 from deadline_perception.extras.training.trainer import Trainer
@@ -118,7 +119,7 @@ class StepCost:
             with torch.no_grad(), FlopCounterMode(display=False) as counter:
                 if head is None:
                     image = torch.empty(1, 3, *self._network.input_size_on(path), device='meta')
-                    self._network.rpn(self._network.features(image, path))
+                    self._network.rpn(pyramid_features(self._network, image, path))
                 else:
                     channels = round(self._network.config.pyramid_channels * pyramid_width)
                     self._network.heads.subnets[head](

@@ -43,14 +43,14 @@ def tables(found: np.ndarray) -> np.ndarray:
 
 
 def test_a_look_alone_is_as_good_as_it_was_measured_for_its_own_classes():
-    quality = PassQuality(network(), LookQuality(Overall()))
+    quality = PassQuality(network(), LookQuality(Overall()), LookQuality(Overall()))
     coarse, fine = tables(quality.by_size(PATHS))[:2]
     assert np.array_equal(coarse, [[0.3] * 5, [0.0] * 5])
     assert np.array_equal(fine, [[0.5] * 5, [0.5] * 5])
 
 
 def test_of_two_looks_each_object_keeps_the_better_one():
-    quality = PassQuality(network(), LookQuality(Overall()))
+    quality = PassQuality(network(), LookQuality(Overall()), LookQuality(Overall()))
     for number, (coarse, fine) in enumerate(PATHS[2:], 2):
         vehicle, light = tables(quality.by_size(PATHS))[number]
         assert np.array_equal(vehicle, [max(OVERALL[coarse], OVERALL[fine])] * 5)
@@ -72,7 +72,7 @@ def test_what_was_measured_by_size_goes_to_the_class_of_its_name():
 
 
 def test_quality_is_the_mean_over_classes_and_sizes_in_an_unknown_scene():
-    quality = PassQuality(network(), LookQuality(Overall()))
+    quality = PassQuality(network(), LookQuality(Overall()), LookQuality(Overall()))
     by_size = quality.by_size(PATHS)
     assert quality.table(PATHS) == pytest.approx(by_size.mean(axis=1))
     assert quality.quality(PATHS[3]) == pytest.approx(by_size[3].mean())

@@ -6,44 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.decision.speed_budget import Budget, StoppingDistanceBudget, TableBudget
+from deadline_perception.decision.speed_budget import TableBudget
 
-CAR = {
-    'sight_distance_m': 40.0,
-    'deceleration_mps2': 6.0,
-    'actuation_latency_s': 0.2,
-    'clearance_m': 2.0,
-    'min_budget_ms': 30.0,
-    'max_budget_ms': 500.0,
-}
 SPEEDS = st.one_of(st.floats(0.0, 60.0), st.sampled_from([0.0, 5e-324, 1e-9, 1e200]))
 WRONG_SPEEDS = [math.nan, math.inf, -math.inf, -0.1]
 ROBOT = TableBudget([0.02, 0.08, 0.12, 0.20], [220.0, 154.0, 110.0, 22.0], 22.0, 220.0)
 POLICIES = [
-    StoppingDistanceBudget(**CAR),
     ROBOT,
     TableBudget([1.0, 5.0], [200.0, 90.0], 80.0, 150.0),
 ]
 
 
-def test_stopping_distance_computed_by_hand():
-    # 20 m/s: brakes in 400 / 12 = 33.33 m, of 38 m leaves 4.67 m = 233.3 ms, less 200 ms of actuation.
-    budget = StoppingDistanceBudget(**CAR).budget_ms(20.0)
-    assert budget.budget_ms == pytest.approx(33.333333, rel=1e-6)
-    assert (budget.degraded, budget.reason) == (False, '')
-
-
-def test_budget_is_clamped_and_tells_what_it_was_before():
-    policy = StoppingDistanceBudget(**CAR)
-    slow, fast = policy.budget_ms(10.0), policy.budget_ms(21.0)
-    assert slow.budget_ms == 500.0
-    assert slow.unclamped_ms == pytest.approx(((38.0 - 100.0 / 12.0) / 10.0 - 0.2) * 1000.0)
-    assert fast.budget_ms == 30.0
-    assert fast.unclamped_ms < 0 and not fast.degraded
-
-
 def test_standstill_gives_the_largest_budget():
-    assert StoppingDistanceBudget(**CAR).budget_ms(0.0) == Budget(500.0, '', math.inf)
     assert ROBOT.budget_ms(0.0).budget_ms == 220.0
 
 
@@ -78,18 +52,12 @@ def test_speed_above_the_table_is_degraded_and_names_both():
 def test_table_is_clamped():
     policy = TableBudget([1.0, 5.0], [200.0, 50.0], 80.0, 150.0)
     assert [policy.budget_ms(speed).budget_ms for speed in (0.5, 3.0)] == [150.0, 80.0]
+    assert policy.budget_ms(3.0).unclamped_ms == 50.0 and not policy.budget_ms(3.0).degraded
 
 
-@pytest.mark.parametrize(
-    'name, value, than',
-    [
-        ('clearance_m', 40.0, 'the sight distance of 40.0 m'),
-        ('max_budget_ms', 29.0, 'min_budget_ms = 30.0 ms'),
-    ],
-)
-def test_parameters_that_contradict_each_other_are_refused(name, value, than):
-    with pytest.raises(ValueError, match=f'{name} is {value}, expected .* {than}'):
-        StoppingDistanceBudget(**{**CAR, name: value})
+def test_limits_that_contradict_each_other_are_refused():
+    with pytest.raises(ValueError, match='max_budget_ms is 29.0, expected .* = 30.0 ms'):
+        TableBudget([1.0], [9.0], 30.0, 29.0)
 
 
 @pytest.mark.parametrize(

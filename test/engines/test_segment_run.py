@@ -6,6 +6,7 @@ from invented_networks import MAGNIFIER, InventedNetwork, make_magnifier, make_s
 
 from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
 from deadline_perception.engines.segment_store import StoreError
+from deadline_perception.extras.evaluation.path_accuracy import forked
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 SKIPPING = PathSpace(
@@ -52,7 +53,7 @@ def test_plan_may_change_until_its_segment_begins():
 def test_a_fork_goes_its_own_way():
     run = make_magnifier().start(IMAGE, MAGNIFIER.smallest)
     run.run_segment()
-    branch = run.fork()
+    branch = forked(run)
     branch.redirect(MAGNIFIER.parse('zfar-n4'))
     branch.run_segment()
     assert (run.path, run.segment, branch.segment) == (MAGNIFIER.smallest, 1, 2)

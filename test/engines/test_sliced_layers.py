@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from deadline_perception.engines.sliced_layers import Convolution, Linear, Norm, Span
 from deadline_perception.extras.channel_order import reorder
+from deadline_perception.extras.elastic.elastic_layers import fixed
 from deadline_perception.extras.sliced_group_norm import GroupNorm
 
 
@@ -141,7 +142,7 @@ def test_a_norm_is_computed_or_folded_never_both_and_copies_know_which(own):
                     layer(x, HALF) if own else layer(x, HALF, norm), expected
                 )
         if own:
-            torch.testing.assert_close(layer.fixed(HALF)(x, HALF), expected)
+            torch.testing.assert_close(fixed(layer, HALF)(x, HALF), expected)
 
 
 @pytest.mark.parametrize('groups', [2, 4])

@@ -6,7 +6,7 @@ import pytest
 from plain_images import grey
 from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter, write_drive
 
-from deadline_perception.core import records
+from deadline_perception.extras.data import records
 from deadline_perception.extras.report import charts
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.recording import Recording

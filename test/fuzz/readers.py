@@ -22,9 +22,8 @@ from made_up_detector import TINY
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import PathSpace
 from deadline_perception.core.images.coded_image import stated_size
-from deadline_perception.core.images.image_file import image_size, load_image
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.images.image_message import ACCEPTED_ENCODINGS, to_bgr
-from deadline_perception.core.speed_trace import read_speed_trace
 from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
@@ -34,8 +33,10 @@ from deadline_perception.extras.data.bdd100k import read_bdd100k
 from deadline_perception.extras.data.cityscapes import read_cityscapes
 from deadline_perception.extras.data.class_names import read_class_mapping
 from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.image_size import image_size
 from deadline_perception.extras.data.kitti import read_kitti
 from deadline_perception.extras.data.pascal_voc import read_voc
+from deadline_perception.extras.data.recorded_speed import read_speed_trace
 from deadline_perception.extras.data.video import read_video
 from deadline_perception.extras.data.yolo import read_yolo
 from deadline_perception.extras.external_models.exported.exported_file import (

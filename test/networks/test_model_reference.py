@@ -71,13 +71,16 @@ def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_pat
         file,
     )
     assert type(load_weights(file)) is NestedClassifier
-    assert len(load_network('small:l2', 'cpu', tmp_path, 'eager')[0].path_space) == 1
+    assert list(map(str, load_network('small:l2', 'cpu', tmp_path, 'eager')[0].kept_paths)) == [
+        'l2'
+    ]
     with pytest.raises(ValueError, match="execution path is 'l9'"):
         load_network('small:l9', 'cpu', tmp_path, 'eager')
     network = load_weights(repository / 'models/street.safetensors')
     assert type(network) is DenseDetector
     pinned, weights = load_network(f'street:{network.path_space.smallest}', 'cpu', engine='eager')
-    assert len(pinned.path_space) == 1 and weights == repository / 'models' / 'street.safetensors'
+    assert pinned.kept_paths == (network.path_space.smallest,)
+    assert weights == repository / 'models' / 'street.safetensors'
 
 
 def test_a_network_is_taken_as_it_is():

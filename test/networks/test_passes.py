@@ -9,6 +9,7 @@ from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
+from deadline_perception.extras.evaluation.path_accuracy import forked
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.passes import (
     PassesError,
@@ -66,7 +67,7 @@ def coarse_paths(space=SPACE):
 
 def passes(**options):
     network = FakeNetwork(**options)
-    return network, PassesNetwork(network, coarse_paths())
+    return network, PassesNetwork(network, network, coarse_paths())
 
 
 def test_either_look_may_be_left_out_and_not_both():
@@ -81,14 +82,14 @@ def test_either_look_may_be_left_out_and_not_both():
         assert space.parse(str(path)) == path
 
 
-def test_a_path_of_the_network_has_its_own_name_and_the_same_keys_in_its_passes():
+def test_a_path_of_the_closer_look_has_its_own_name_and_keys_in_its_passes():
     _, network = passes()
     for path in SPACE:
         single = network.single(path)
         assert str(single) == str(path) and network.path_space.keys(single) == SPACE.keys(path)
-    assert set(network.path_space.carriers()) == set(SPACE.carriers())
+    first = tuple(f'coarse.{key}' for key in SPACE.keys(coarse_paths()['0.50']))
+    assert set(network.path_space.carriers()) == {*first, *SPACE.carriers()}
     both = network.path_space.largest
-    first = SPACE.keys(coarse_paths()['0.50'])
     assert network.path_space.keys(both) == (*first, *SPACE.keys(SPACE.largest))
 
 
@@ -108,7 +109,8 @@ def test_a_result_so_far_exists_once_the_first_look_has_ended(name, results):
         run.run_segment()
         had.append(run.result_so_far() is not None)
     assert network.path_space.results(run.path) == results
-    assert tuple(inner.ran) == network.path_space.keys(run.path)
+    keys = network.path_space.keys(run.path)
+    assert inner.ran == [key.removeprefix('coarse.') for key in keys]
     end = network.path_space.result_segments[0]
     assert had == ([False] * end + [True] * (len(had) - end) if 'coarse' in results else had)
     assert any(had) is ('coarse' in results)
@@ -135,7 +137,7 @@ def test_the_closer_look_is_decided_while_it_runs_and_after_the_first_one():
     other = network.start(IMAGE, network.path_space.largest)
     while other.space.segments[other.segment].name != 'skip0':
         other.run_segment()
-    fork = other.fork()
+    fork = forked(other)
     fork.redirect(fork.path.replace(skip0='skip'))
     inner.ran.clear()
     fork.finish()
@@ -148,7 +150,7 @@ def test_two_networks_keep_their_keys_apart_and_share_their_classes():
     small = FakeNetwork(
         'small', ('person', 'dog'), lambda path: Detections([[0, 0, 9, 9]], [0.5], [1])
     )
-    network = PassesNetwork(FakeNetwork(), coarse_paths(), coarse=small)
+    network = PassesNetwork(FakeNetwork(), small, coarse_paths())
     assert network.class_names == ('vehicle', 'person', 'dog')
     assert network.detect(IMAGE).labels.tolist() == [0, 2]
     keys = network.path_space.keys(network.path_space.largest)
@@ -161,17 +163,17 @@ def test_two_networks_keep_their_keys_apart_and_share_their_classes():
 
 def test_networks_that_cannot_be_passes_are_refused():
     with pytest.raises(PassesError, match='no path of a first look'):
-        PassesNetwork(FakeNetwork(), {})
+        PassesNetwork(FakeNetwork(), FakeNetwork(), {})
     other = FakeNetwork()
     other.device = 'cuda'
     with pytest.raises(PassesError, match='expected one device'):
-        PassesNetwork(FakeNetwork(), coarse_paths(), coarse=other)
+        PassesNetwork(FakeNetwork(), other, coarse_paths())
     foreign = PathSpace((), (Segment('all', 'all'),)).largest
     with pytest.raises(PassesError, match='is none of street'):
-        PassesNetwork(FakeNetwork(), {'x': foreign})
+        PassesNetwork(FakeNetwork(), FakeNetwork(), {'x': foreign})
     _, network = passes()
     with pytest.raises(PassesError, match='consists of alternatives'):
-        PassesNetwork(network, {'x': network.path_space.smallest})
+        PassesNetwork(network, FakeNetwork(), coarse_paths())
 
 
 def test_the_size_of_a_box_is_the_root_of_its_share_of_the_image():

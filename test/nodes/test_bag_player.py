@@ -18,10 +18,10 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.images.image_message import to_bgr
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.bag_messages import BagMessages
 from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.nodes.bag_player import BagPlayerNode
 from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.system.supervision import TRY_AGAIN_STATUS

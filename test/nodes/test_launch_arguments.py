@@ -23,7 +23,7 @@ def test_texts_become_values_and_the_rest_has_its_default():
 @pytest.mark.parametrize(
     ('name', 'text', 'complaint'),
     [
-        ('use_rviz', 'perhaps', 'expected true or false'),
+        ('view', 'perhaps', 'expected true or false'),
         ('rate', '0', r'expected a number in \[0.01, 100\]'),
         ('rate', 'fast', 'expected a number'),
         ('image_transport', 'theora', 'expected nothing, raw or compressed'),

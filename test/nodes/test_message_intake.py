@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from pathlib import Path
 
 import pytest
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from rclpy.serialization import serialize_message
-from sensor_msgs.msg import CameraInfo
 from stamped_messages import odometry, twist
 from vision_msgs.msg import (
     Detection2D,
@@ -53,7 +51,6 @@ def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
         ('vehicle_speed/speed', twist(-3.0)),
         ('odom', odometry(3.0)),
         ('detector/latency', FrameLatency(total_ms=math.nan)),
-        ('camera_info', CameraInfo()),
         ('detector/detections', detections(count=MOST_DETECTIONS)),
         ('detector/detections', Detection2DArray()),
     ],
@@ -83,7 +80,6 @@ def test_what_a_topic_may_say_passes(topic, message):
         ('odom', odometry(math.nan), 'is nan'),
         ('vehicle/speed', twist(math.nan), 'twist.linear.x is nan'),
         ('detector/late', FrameLatency(network_ms=math.inf), 'network_ms is inf'),
-        ('camera_info', CameraInfo(k=[math.nan] * 9), 'k[] is nan'),
         ('detector/detections', detections(x=math.nan), 'center.position.x is nan'),
         ('detector/detections', detections(size=1e19), 'size_x is 1e+19, expected [0, 100000] px'),
         ('detector/detections', detections(score=math.nan), 'score is nan, expected [0, 1]'),
@@ -116,55 +112,31 @@ def test_a_refused_message_is_counted_told_and_not_used(observer, wait_for, name
 def test_a_topic_is_served_so_often_and_no_more_and_then_again():
     now_ms = [0.0]
     turns = InTurn(lambda: now_ms[0])
-    for number in range(5000):  # 40,000 messages a second
+    for _ in range(5000):  # 40,000 messages a second
         now_ms[0] += 0.025
         if turns._has_turn():
-            turns.take(number)
+            turns.take()
     assert turns._taken <= 100 and turns.is_flooded
     now_ms[0] += 2000.0
     assert turns._has_turn() and turns.is_flooded
-    turns.take(90_000)
-    assert turns.sent_hz > 20_000
+    turns.take()
     now_ms[0] += TOLD_MS + 1.0
     assert not turns.is_flooded
-
-
-def rate_of(batches, publishers):
-    """What is said of messages that were taken over one second, by the numbers that their publishers gave them."""
-    now_ms = [0.0]
-    turns = InTurn(lambda: now_ms[0], lambda: publishers)
-    numbers = [number for batch in batches for number in batch]
-    for number in numbers:
-        turns.take(number)
-        now_ms[0] += 1001.0 / (len(numbers) - 1)
-    assert not turns.is_flooded
-    return turns.sent_hz
-
-
-def test_a_flood_beside_the_usual_publisher_is_counted_by_the_numbers_of_each():
-    usual, flood = [60, 61, 62, 63, 64], [1, 9000, 18_000, 27_000, 36_000]
-    assert rate_of(zip(usual, flood), 2) == pytest.approx(36_000, rel=0.01)
-    late = [50_000 + number for number in range(5)]  # of whom the first was not taken
-    assert rate_of(zip(usual, late), 2) < 20.0
-    restarted = [[60, 61, 62], [1, 2, 3], [1, 2, 3]]
-    assert rate_of(restarted, 1) < 20.0
 
 
 def test_a_flood_is_named_and_what_was_published_last_is_taken(observer, wait_for, namespace):
     now_ms = [0.0]
     intake, heard = MessageIntake(observer.node, lambda: now_ms[0]), []
-    subscription = intake.listen(TimeBudget, 'time_budget/budget', heard.append, RESULTS)
-    turns = subscription.callback_group
-    for number in range(100):
+    intake.listen(TimeBudget, 'time_budget/budget', heard.append, RESULTS)
+    ((subscription, turns),) = intake._subscriptions.items()
+    for _ in range(100):
         now_ms[0] += 0.5
-        turns.take(1000 + 20 * number)
+        turns.take()
     assert not turns.can_execute(subscription)
     topic = f'{namespace}/time_budget/budget'
-    assert intake.concern == f'{topic}: more than 1,000 messages a second, expected at most 1,000'
+    assert intake.concern == f'{topic}: more than 1,000 messages a second'
     now_ms[0] += 1000.0
     assert turns.can_execute(subscription)
-    turns.take(40_000)
-    assert re.match(rf'{topic}: \d\d,\d{{3}} messages a second', intake.concern)
     speaker = observer.speaker(TimeBudget, topic)
     wait_for(lambda: speaker.publish(TimeBudget(budget_ms=7.0)) or heard, 'the last message')
     now_ms[0] += TOLD_MS + 1.0
@@ -203,4 +175,4 @@ def test_no_node_subscribes_past_the_one_way_in(repository):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         ]
         assert ('create_subscription' in calls) == (file.name in past), file.name
-    assert len(RANGES) == 10
+    assert len(RANGES) == 9

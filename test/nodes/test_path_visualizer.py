@@ -1,21 +1,18 @@
 from __future__ import annotations
 
-import math
 import time
 
 import numpy as np
 import pytest
 from deadline_perception.msg import FrameLatency
-from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from sensor_msgs.msg import CompressedImage, Image
 from stamped_messages import header
 from vision_msgs.msg import Detection2DArray
-from visualization_msgs.msg import MarkerArray
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.images.annotate import class_colour
 from deadline_perception.core.images.image_message import to_bgr
 from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp
-from deadline_perception.nodes.path_visualizer import headline
 
 NAMES = ('vehicle', 'bike')
 FOUND = Detections([(100, 100, 200, 150), (10, 10, 40, 40)], [0.9, 0.1], [0, 1])
@@ -34,30 +31,16 @@ def latency(stamp_ns, **changes):
     return FrameLatency(header=header(stamp_ns), **fields)
 
 
-def test_headline_says_time_budget_miss_and_what_is_known_of_bounds():
-    path = '60 of 100 ms  s01-w0.50-p100-h1'
-    assert headline(latency(1)) == headline(latency(1, wcet_ms=math.nan)) == path
-    missed = headline(latency(1, total_ms=130.0, deadline_met=False))
-    assert missed == '130 of 100 ms MISSED  s01-w0.50-p100-h1'
-    assert headline(latency(1, bound_ms=42.0, wcet_ms=51.3)) == f'{path}  bound 42, WCET 51 ms'
-
-
 class Frames:
     """Sends the three messages of one frame after the other, each with a stamp of its own."""
 
-    focal_px = 400.0
-
-    def __init__(self, observer, kind, topic, info_topic='/cam/camera_info'):
+    def __init__(self, observer, kind, topic):
         self.images = observer.speaker(kind, topic)
-        self.infos = observer.speaker(CameraInfo, info_topic)
         self.detections = observer.speaker(Detection2DArray, 'detector/detections')
         self.latencies = observer.speaker(FrameLatency, 'detector/latency')
         self.stamp_ns = 1_000_000_000
 
     def send(self, image):
-        self.infos.publish(
-            CameraInfo(k=[self.focal_px, 0, 100.0, 0, self.focal_px, 100.0, 0, 0, 1.0])
-        )
         self.send_image(image, self.stamp_ns + 1_000_000)
         self.send_answer()
 
@@ -72,51 +55,22 @@ class Frames:
 
 
 def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, wait_for):
-    start_node('path_visualizer', {'camera_info_topic': 'calibration'}, {'image': '/cam/image_raw'})
+    start_node('path_visualizer', {}, {'image': '/cam/image_raw'})
     observer.wait_status('path_visualizer', 'nobody is watching')
     assert observer.node.count_subscribers('/cam/image_raw') == 0
     pictures = []
     watching = observer.node.create_subscription(
         Image, 'path_visualizer/image', pictures.append, 10
     )
-    frames = Frames(observer, Image, '/cam/image_raw', 'calibration')
+    frames = Frames(observer, Image, '/cam/image_raw')
     plain = bgr_to_image(np.full((380, 640, 3), 100, np.uint8), header(0))
     wait_for(lambda: frames.send(plain) or pictures, 'an annotated image')
     drawn = to_bgr(pictures[0])
     assert pictures[0].header.frame_id == 'camera' and drawn.shape[0] > 380
     assert (drawn[125, 100] == class_colour('vehicle')).all()
     np.testing.assert_array_equal(drawn[5:60, 5:60], 100)  # a score of 0.1 is not drawn
-    markers = observer.hear(MarkerArray, 'path_visualizer/markers')
-
-    def has_markers():
-        frames.send(plain)
-        return any(
-            marker.ns == 'boxes' and marker.points[0].x == 0.0
-            for array in markers
-            for marker in array.markers
-        )
-
-    wait_for(has_markers, 'markers by the camera info')
-    left_out = (
-        'camera_info is not used: focal length is (1e-300, 1e-300) px, expected [1, 100000] px'
-    )
-    for wrong, told in (
-        (1e-300, left_out),
-        (math.inf, 'camera_info: k[] is inf, expected [-1000000, 1000000] px'),
-    ):
-        frames.focal_px = wrong
-        wait_for(lambda: frames.send(plain) or told in observer.status('path_visualizer')[1])
-    points = [point for array in markers for marker in array.markers for point in marker.points]
-    assert points
-    assert all(math.isfinite(value) for point in points for value in (point.x, point.y, point.z))
     observer.node.destroy_subscription(watching)
     wait_for(lambda: observer.node.count_subscribers('/cam/image_raw') == 0)
-    markers.clear()
-    wait_for(lambda: frames.send_answer() or markers, 'markers, which need no image')
-    markers_only = [
-        entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')
-    ]
-    observer.node.destroy_subscription(markers_only[0])
     observer.wait_status('path_visualizer', 'nobody is watching')
 
 

@@ -28,7 +28,11 @@ def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node
     refused = [
         (start_node(name, parameters), complaint)
         for name, parameters, complaint in (
-            ('vehicle_speed', {'trace_file': '/none.csv'}, 'trace /none.csv does not exist'),
+            (
+                'path_visualizer',
+                {'image_transport': 'fax'},
+                "'fax', expected one of raw, compressed",
+            ),
             ('time_budget', {'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
             ('contention_monitor', {'device': 'tpu'}, "device is 'tpu', expected cpu, cuda or cu"),
             ('bag_recorder', {'output': tmp_path / 'taken.mcap'}, 'taken.mcap exists already'),

@@ -11,22 +11,11 @@ from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from stamped_messages import odometry, twist
 
-from deadline_perception.core.speed_trace import SpeedTrace
 from deadline_perception.nodes.messages import ns_to_stamp
-from deadline_perception.nodes.vehicle_speed import TraceReplay
 
 
 def known(heard):
     return [message.twist.linear.x for message in heard if not math.isnan(message.twist.linear.x)]
-
-
-def test_trace_is_replayed_from_its_first_stamp_and_anew_when_the_clock_goes_back():
-    replay = TraceReplay(SpeedTrace((100.0, 102.0), (0.0, 4.0)))
-    assert replay.speed_mps(50.0) == 0.0
-    assert replay.speed_mps(51.0) == 2.0
-    assert replay.speed_mps(52.5) is None
-    assert replay.speed_mps(20.0) == 0.0
-    assert replay.speed_mps(20.5) == 1.0
 
 
 def test_speed_is_the_magnitude_its_source_says(start_node, observer, wait_for, repeat, namespace):
@@ -85,19 +74,19 @@ def test_speeds_go_on_when_the_clock_steps(start_node, observer, wait_for, repea
         assert answers == {(100.0, False)}
 
 
-def test_trace_file_drives_the_speed_on_a_simulated_clock(start_node, observer, wait_for, tmp_path):
-    trace = tmp_path / 'trace.csv'
-    trace.write_text('stamp_s,speed_mps\n5,10\n105,10\n')
-    start_node('vehicle_speed', {'trace_file': trace, 'use_sim_time': True, 'timeout_s': 60.0})
+def test_speed_is_published_on_a_simulated_clock(start_node, observer, wait_for):
+    start_node('vehicle_speed', {'use_sim_time': True, 'timeout_s': 60.0})
     heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
+    odometer = observer.speaker(Odometry, 'odom')
     clock = observer.speaker(Clock, '/clock')
     now_ns = [1_000_000_000]
 
     def passed():
         now_ns[0] += 20_000_000
         clock.publish(Clock(clock=ns_to_stamp(now_ns[0])))
+        odometer.publish(odometry(10.0))
         return known(heard)
 
-    wait_for(passed, 'the speed of the trace')
+    wait_for(passed, 'the speed')
     assert known(heard)[0] == 10.0
     assert heard[-1].header.stamp.sec < 1_000_000

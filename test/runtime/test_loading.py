@@ -30,7 +30,6 @@ from deadline_perception.runtime.loading import (
     SetupError,
     environment_faults,
     load_profile,
-    load_quality,
     load_task,
     make_calibrator,
     make_policy,
@@ -489,7 +488,7 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
         load_network('math:pi', 'cpu', tmp_path)
 
 
-def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, written):
+def test_one_path_of_a_network_is_the_only_one_that_runs(tmp_path, written):
     from made_up_network import made_up_profile
 
     path = written.path_space.smallest
@@ -510,15 +509,14 @@ def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, writ
         NetworkOptions(named, engine='eager', threads=profile.facts.threads), tmp_path
     )
     task = loaded.task
-    own = task.network.path_space.largest
-    assert task.network.config_name == f'{written.config_name}:{path}'
-    assert task.times.forecast.forecast_ms(own) == pytest.approx(
+    assert loaded.kept_paths == (path,) and loaded.ready_paths == 1
+    for budget_ms in (0.0, 55.0, math.inf):
+        assert task.policy.plan(budget_ms, 1.0).path == path
+    assert task.times.forecast.forecast_ms(path) == pytest.approx(
         PathForecast(profile, written.path_space).forecast_ms(path)
     )
-    assert load_quality(task.network, task.times.forecast, tmp_path / 'good.safetensors').quality(
-        own
-    ) == pytest.approx(table.quality(path))
-    found = task.network.start(IMAGE, own).finish()
+    assert task.policy.plan(math.inf, 1.0).quality == pytest.approx(table.quality(path))
+    found = task.network.detect(IMAGE)
     assert found.scores == pytest.approx(written.detect(IMAGE, path).scores, abs=1e-4)
     # Nothing of the path takes the place of what is the whole network's.
     files = list((tmp_path / 'cache').rglob('*.json'))
@@ -529,7 +527,7 @@ def test_one_path_of_a_network_has_its_own_times_quality_and_name(tmp_path, writ
         threads=profile.facts.threads,
         warm=False,
     )
-    assert [str(level) for level in nested.paths] == [str(own)]
+    assert nested.paths == (path,)
 
 
 @pytest.mark.usefixtures('measures_nothing')

@@ -14,7 +14,7 @@ from read_sequences import object_counts, opened
 from timed_videos import write_video
 
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.data.shown_source import ShownImage, ShownSource, open_shown
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.detect import _Pictures, too_little_time

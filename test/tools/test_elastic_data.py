@@ -9,9 +9,9 @@ from annotated_images import write_coco
 from invented_networks import make_classifier, make_magnifier
 from plain_images import grey
 
-from deadline_perception.core.records import Sequence
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.data.class_images import ClassImages
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.tools.elastic_data import ElasticData, read_data, save_quality, score_paths
 
 SIZE = (24, 32)

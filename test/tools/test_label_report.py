@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.records import Frame
+from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.training.label_file import LabelCounts
 from deadline_perception.extras.training.label_log import SeenImage
 from deadline_perception.extras.training.labelling import Judgement, LabelJob, Teacher

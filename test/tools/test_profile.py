@@ -7,7 +7,7 @@ from made_up_labels import known
 from measurable_network import run_command
 from plain_images import grey, write_images
 
-from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.model_conventions import TrialImages
 from deadline_perception.tools.profile import spread_images, sufficiency

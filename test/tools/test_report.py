@@ -9,9 +9,9 @@ from measurable_network import run_command
 from plain_images import grey
 from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
-from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.class_maps import read_map
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.report import write_report
 from deadline_perception.extras.report.summary import summarise

@@ -18,8 +18,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.configuration_file import find_configuration, save_configuration
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
 from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.networks.multi_path.checkpoint import load_detector

@@ -11,7 +11,7 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 
 Colour = tuple[int, int, int]
 # BGR; names for the same thing share one, other names get one of `_OTHER_COLOURS` by their letters.

@@ -17,8 +17,7 @@ import numpy as np
 from deadline_perception.core.opencv import MOST_PX, cv2
 
 FORMATS = 'JPEG, PNG, BMP or WebP'
-IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp', '.webp')
-_JPEG_START = b'\xff\xd8'
+JPEG_START = b'\xff\xd8'
 _JPEG_END = b'\xff\xd9'
 _JPEG_SCAN = b'\xff\xda'
 _PNG_START = b'\x89PNG\r\n\x1a\n'
@@ -29,9 +28,6 @@ _MOST_CHUNKS = 2**16
 _PNG_USED = (b'IHDR', b'PLTE', b'tRNS', _PNG_PIXELS, _PNG_END)
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_EXIF_SEGMENT = 0xE1
-_ORIENTATION_TAG = 0x0112
-_QUARTER_TURNS = range(5, 9)
 # Bytes of the pixels of a PNG: that may unfold as they like, and that are looked at in one go.
 _SMALL = 2**20
 _PIECE = 2**26
@@ -60,7 +56,7 @@ def decoded(content: bytes, flags: int = cv2.IMREAD_COLOR) -> np.ndarray:
     width, height = size
     if width * height > MOST_PX:
         raise CodedImageError(f'is {width} x {height} px, expected at most {MOST_PX} px')
-    if content.startswith(_JPEG_START):
+    if content.startswith(JPEG_START):
         _check_scans(content, width * height)
     else:
         flags |= cv2.IMREAD_IGNORE_ORIENTATION
@@ -79,7 +75,7 @@ def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
     """Width and height in px that the header states, before any turning; None of what is none of `FORMATS`."""
     head = stream.read(30)
     try:
-        if head[:2] == _JPEG_START:
+        if head[:2] == JPEG_START:
             return _jpeg_size(stream)
         if head[:8] == _PNG_START and head[12:16] == b'IHDR':
             return struct.unpack_from('>II', head, 16)
@@ -92,44 +88,15 @@ def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
     return None
 
 
-def upright_size(stream: BinaryIO) -> tuple[int, int] | None:
-    """The same of the image as its camera was held, where a JPEG notes that by Exif; no other format is turned here."""
-    size = stated_size(stream)
-    stream.seek(0)
-    if size and stream.read(2) == _JPEG_START and _orientation(stream) in _QUARTER_TURNS:
-        return size[::-1]
-    return size
-
-
-def _orientation(stream: BinaryIO) -> int:
-    """Of the first Exif segment (Exif 2.32, section 4.6.4); 1, as stored, where none is noted."""
-    for code, content in _jpeg_segments(stream):
-        if code != _EXIF_SEGMENT or content[:6] != b'Exif\0\0':
-            continue
-        tiff = content[6:]
-        order = '<' if tiff[:2] == b'II' else '>'
-        try:
-            (start,) = struct.unpack_from(f'{order}4xI', tiff)
-            (count,) = struct.unpack_from(f'{order}H', tiff, start)
-            for number in range(count):
-                tag, value = struct.unpack_from(f'{order}H6xH', tiff, start + 2 + 12 * number)
-                if tag == _ORIENTATION_TAG:
-                    return value
-        except struct.error:
-            pass
-        break
-    return 1
-
-
 def _jpeg_size(stream: BinaryIO) -> tuple[int, int] | None:
     """From the frame header (ITU-T T.81, table B.2); what stands between segments is skipped, as libjpeg does."""
-    for code, content in _jpeg_segments(stream):
+    for code, content in jpeg_segments(stream):
         if code in _JPEG_FRAMES:
             return struct.unpack_from('>xHH', content)[::-1]
     return None
 
 
-def _jpeg_segments(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def jpeg_segments(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Code and content of each segment before the first scan."""
     stream.seek(2)
     stray = 0
@@ -173,7 +140,7 @@ def _webp_size(head: bytes) -> tuple[int, int] | None:
 def _check_scans(jpeg: bytes, pixels: int) -> None:
     """OpenCV fills what a cut JPEG lacks with grey and says nothing; drivers may publish a whole buffer behind it."""
     stream = io.BytesIO(jpeg)
-    for _ in _jpeg_segments(stream):
+    for _ in jpeg_segments(stream):
         pass
     # Neither marker can occur within the pixels.
     if jpeg.find(_JPEG_END, stream.tell()) < 0:

@@ -1,4 +1,4 @@
-"""Image files, read when a frame is asked for, and folders of them without annotations."""
+"""Image files."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.images.coded_image import (
-    FORMATS,
-    IMAGE_ENDINGS,
-    CodedImageError,
-    decoded,
-    stated_size,
-    upright_size,
-)
+from deadline_perception.core.images.coded_image import FORMATS, CodedImageError, decoded
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
+from deadline_perception.core.untrusted_file import MIB, FileRefused, read_bytes
 
 _MOST_BYTES = 256 * MIB
 
@@ -37,39 +30,11 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
     except CodedImageError as error:
         raise ValueError(f'{file} {error}') from error
     except (OSError, FileRefused) as error:
-        raise _unreadable(file, error) from error
+        raise unreadable(file, error) from error
 
 
-def image_size(file: Path, *, upright: bool = False) -> tuple[int, int]:
-    """Width and height in px; as stored, from the header alone.
-
-    Args:
-        file: where it lies.
-        upright: see `load_image`.
-
-    Raises:
-        ValueError: the file is missing or no image.
-    """
-    try:
-        with open_file(file) as (stream, _):
-            size = (upright_size if upright else stated_size)(stream)
-    except (OSError, FileRefused) as error:
-        raise _unreadable(file, error) from error
-    return size or load_image(file).shape[1::-1]  # which says what is wrong
-
-
-def image_files(folder: Path) -> list[Path]:
-    """The images in a folder and the folders in it, in the order of their names; hidden ones are none of them."""
-    return sorted(
-        file
-        for file in folder.rglob('*')
-        if file.suffix.lower() in IMAGE_ENDINGS
-        and file.is_file()
-        and not any(part.startswith('.') for part in file.relative_to(folder).parts)
-    )
-
-
-def _unreadable(file: Path, error: OSError | FileRefused) -> ValueError:
+def unreadable(file: Path, error: OSError | FileRefused) -> ValueError:
+    """What is raised of a file that cannot be read."""
     return ValueError(
         f'{file} cannot be read, expected a {FORMATS} image: {getattr(error, "strerror", error)}'
     )

@@ -33,7 +33,6 @@ _ENCODINGS = {
     'yuyv': (2, cv2.COLOR_YUV2BGR_YUY2),
     'nv12': (1, cv2.COLOR_YUV2BGR_NV12),
     'nv21': (1, cv2.COLOR_YUV2BGR_NV21),
-    'nv24': (1, cv2.COLOR_YUV2BGR_UYVY),
     'bayer_rggb8': (1, cv2.COLOR_BayerBG2BGR),
     'bayer_bggr8': (1, cv2.COLOR_BayerRG2BGR),
     'bayer_gbrg8': (1, cv2.COLOR_BayerGR2BGR),
@@ -44,15 +43,10 @@ _ENCODINGS = {
     'bayer_gbrg16': (2, cv2.COLOR_BayerGR2BGR),
     'bayer_grbg16': (2, cv2.COLOR_BayerGB2BGR),
 }
-# Rows of a message for two rows of pixels: the plane of chroma stands below that of luma, and `height` does not count it.
-_ROWS_OF_TWO = {
-    'nv12': 3,
-    'nv21': 3,
-    'nv24': 6,
-}
-_EVEN_HEIGHT = ('nv12', 'nv21')
+# The plane of chroma, of half the rows, stands below that of luma, and `height` does not count it.
+_PLANES = ('nv12', 'nv21')
 _EVEN_WIDTH = (
-    *_EVEN_HEIGHT,
+    *_PLANES,
     'yuv422',
     'uyvy',
     'yuv422_yuy2',
@@ -71,7 +65,7 @@ def to_bgr(message: object, convert: Callable[[object], np.ndarray] | None = Non
 
     For `bgr8` and `8UC3` a view of the message's data (do not write to it), otherwise a copy. Eight-bit samples have
     no byte order, so `is_bigendian` is of no account. The full range of 16-bit samples becomes that of 8 bits, as in
-    cv_bridge; a camera that fills the lower 12 bits alone gives dark images. Chroma of `nv24` has rows of twice `step`.
+    cv_bridge; a camera that fills the lower 12 bits alone gives dark images.
 
     Args:
         message: the image.
@@ -98,9 +92,7 @@ def _converted(message: Any, convert: Callable[[Any], np.ndarray] | None) -> np.
     height = message.height
     width = message.width
     pixels = rows[:, : width * bytes_a_pixel]
-    if encoding == 'nv24':
-        pixels = _doubled(rows, height, width)
-    elif encoding.endswith('16'):
+    if encoding.endswith('16'):
         pixels = pixels.view('>u2' if message.is_bigendian else '<u2').astype(np.uint16)
     elif bytes_a_pixel > 1:
         pixels = pixels.reshape(height, width, bytes_a_pixel)
@@ -113,8 +105,6 @@ def _converted(message: Any, convert: Callable[[Any], np.ndarray] | None) -> np.
             f'image of {width} x {height} px with encoding {encoding} cannot be converted: '
             f'{error.err}'
         ) from error
-    if encoding == 'nv24':
-        image = np.ascontiguousarray(image[:, ::2])
     if encoding.endswith('16'):
         image = cv2.convertScaleAbs(image, alpha=_TO_8_BITS)
     return image
@@ -133,24 +123,16 @@ def _rows(message: Any, bytes_a_pixel: int) -> np.ndarray:
             f'image step is {step} bytes, expected at least {width * bytes_a_pixel}: {width} px of '
             f'{bytes_a_pixel} bytes each ({encoding})'
         )
-    if height % 2 and encoding in _EVEN_HEIGHT:
+    if height % 2 and encoding in _PLANES:
         raise ImageError(f'image is {height} px high, expected an even height for {encoding}')
     if width % 2 and encoding in _EVEN_WIDTH:
         raise ImageError(f'image is {width} px wide, expected an even width for {encoding}')
-    count = height * _ROWS_OF_TWO.get(encoding, 2) // 2
+    count = height * 3 // 2 if encoding in _PLANES else height
     if len(message.data) != step * count:
         raise ImageError(
             f'image holds {len(message.data)} bytes, expected {step * count}: {count} rows of {step}'
         )
     return np.frombuffer(message.data, np.uint8).reshape(count, step)
-
-
-def _doubled(rows: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Planes of luma and of chroma for each pixel -> `[height, 2 * width, 2]` in the order of UYVY, each pixel twice."""
-    pairs = np.empty((height, width, 4), np.uint8)
-    pairs[:, :, 1::2] = rows[:height, :width, None]
-    pairs[:, :, ::2] = rows[height:].reshape(height, -1)[:, : 2 * width].reshape(height, width, 2)
-    return pairs.reshape(height, 2 * width, 2)
 
 
 def _decompressed(message: Any) -> np.ndarray:

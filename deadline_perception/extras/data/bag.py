@@ -13,11 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.images.coded_image import upright_size
 from deadline_perception.core.images.image_message import ImageError, to_bgr
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, Sequence
-from deadline_perception.core.speed_trace import SpeedTrace
 from deadline_perception.extras.data.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
 from deadline_perception.extras.data.bag_messages import (
     BagMessages,
@@ -26,7 +23,10 @@ from deadline_perception.extras.data.bag_messages import (
     speed_of,
 )
 from deadline_perception.extras.data.ground_truth import MAX_IMAGE_PX, GroundTruthCollector
+from deadline_perception.extras.data.image_size import upright_size
 from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.extras.data.records import Frame, Sequence
+from deadline_perception.extras.data.speed_trace import SpeedTrace
 
 IMAGE_TOPIC = '/camera/image_raw'
 COMPRESSED_TOPIC = '/camera/image_raw/compressed'

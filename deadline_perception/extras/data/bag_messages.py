@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 
 CAMERA_FRAME = (
     'camera_optical_frame'  # z forward, x right, y down, as REP 103 has it for what a camera sees

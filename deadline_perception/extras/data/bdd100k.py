@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.core.images.image_file import image_size, load_image
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
-from deadline_perception.core.speed_trace import SpeedTrace
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.extras.data.annotation_file import expected_format, read_json
 from deadline_perception.extras.data.ground_truth import GroundTruthCollector
+from deadline_perception.extras.data.image_size import image_size
 from deadline_perception.extras.data.recorded_speed import NoValidSpeedError, read_bdd100k_trace
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.data.speed_trace import SpeedTrace
 from deadline_perception.extras.data.video import read_video
 
 # doc/source/format.rst and configs/det.toml of the data set's own tools

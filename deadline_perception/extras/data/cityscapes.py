@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
-from deadline_perception.core.speed_trace import CITYSCAPES_SUFFIX
 from deadline_perception.extras.data.annotation_file import expected_format, read_json
 from deadline_perception.extras.data.ground_truth import GroundTruthCollector, are_upright
-from deadline_perception.extras.data.recorded_speed import read_cityscapes_speed, snippet_stamps_s
+from deadline_perception.extras.data.recorded_speed import (
+    CITYSCAPES_SUFFIX,
+    read_cityscapes_speed,
+    snippet_stamps_s,
+)
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 
 IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
 # cityscapesScripts, helpers/labels.py: the classes with instances that are evaluated

@@ -10,7 +10,7 @@ import numpy as np
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Sequence, check_class_names
+from deadline_perception.extras.data.records import Sequence, check_class_names
 
 _LEAST_SIDE_PX = 8  # width and height of an object that is cut out
 _BORDER = 0.1  # shown around an object on each side, in shares of its width and height

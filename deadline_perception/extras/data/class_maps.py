@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.core.records import Sequence
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.data.class_names import read_class_mapping, with_mapping
+from deadline_perception.extras.data.records import Sequence
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.records import GroundTruth, Sequence, check_class_names
 from deadline_perception.core.untrusted_file import MOST_TEXT_BYTES, read_json
 from deadline_perception.extras.data.annotation_file import expected_format
+from deadline_perception.extras.data.records import GroundTruth, Sequence, check_class_names
 from deadline_perception.extras.plain_yaml import read_yaml
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.errors import printable
-from deadline_perception.core.images.image_file import image_size, load_image
-from deadline_perception.core.records import Frame, Sequence, check_class_names
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.untrusted_file import MOST_DIGITS
 from deadline_perception.extras.data.annotation_file import expected_format, read_json
 from deadline_perception.extras.data.coco_layout import image_paths
 from deadline_perception.extras.data.ground_truth import GroundTruthCollector, are_upright
+from deadline_perception.extras.data.image_size import image_size
+from deadline_perception.extras.data.records import Frame, Sequence, check_class_names
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.errors import printable
-from deadline_perception.core.images.image_file import image_size
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.image_size import image_size
+from deadline_perception.extras.data.records import GroundTruth
 
 MAX_IMAGE_PX = 65_535  # of a side, the most that a JPEG file holds
 _MOST_REPAIRS_TOLD = 20

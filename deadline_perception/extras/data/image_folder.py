@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.images.image_file import image_files, load_image
-from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.core.images.image_file import load_image
+from deadline_perception.extras.data.image_size import image_files
+from deadline_perception.extras.data.records import Frame, Sequence
 
 
 def file_of(load_bgr: Callable[[], np.ndarray]) -> Path | None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.class_names import relabelled
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 
 _GAP_NS = 10**9
 _EVERYWHERE_PX = (0.0, 0.0, 1e5, 1e5)

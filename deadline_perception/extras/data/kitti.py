@@ -7,11 +7,12 @@ from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.core.images.image_file import image_files, image_size, load_image
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.untrusted_file import MIB, read_bytes
 from deadline_perception.extras.data.annotation_file import expected_format
 from deadline_perception.extras.data.ground_truth import GroundTruthCollector
+from deadline_perception.extras.data.image_size import image_files, image_size
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 
 OBJECT_IMAGES, OBJECT_LABELS = 'image_2', 'label_2'
 TRACK_IMAGES, TRACK_LABELS, TRACK_SPEEDS = 'image_02', 'label_02', 'oxts'

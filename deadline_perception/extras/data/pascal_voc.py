@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
-from deadline_perception.core.images.image_file import image_files, image_size, load_image
-from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.untrusted_file import MIB, read_bytes, read_text
 from deadline_perception.extras.data.annotation_file import expected_format
 from deadline_perception.extras.data.ground_truth import GroundTruthCollector, are_upright
+from deadline_perception.extras.data.image_size import image_files, image_size
+from deadline_perception.extras.data.records import Frame, Sequence
 
 ANNOTATIONS, IMAGES, LISTS = 'Annotations', 'JPEGImages', Path('ImageSets') / 'Main'
 _FORM = 'an annotation of Pascal VOC (XML with annotation/object/bndbox)'

@@ -1,20 +1,77 @@
-"""Speeds as BDD100K and Cityscapes record them, and sequences with the speeds of a trace."""
+"""Speeds as tables, BDD100K and Cityscapes record them, and sequences with the speeds of a trace."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.core.records import Sequence
-from deadline_perception.core.speed_trace import CITYSCAPES_SUFFIX, SpeedTrace, trace_of
+from deadline_perception.core.errors import printable
+from deadline_perception.core.untrusted_file import MIB, FileRefused, read_text
 from deadline_perception.extras.data.annotation_file import expected_format, read_json
+from deadline_perception.extras.data.records import Sequence
+from deadline_perception.extras.data.speed_trace import SpeedTrace, trace_of
 
 CITYSCAPES_RATE_HZ = 17.0
+CITYSCAPES_SUFFIX = '_vehicle.json'
+_MOST_BYTES = 64 * MIB  # of a table of speeds, some days of them
+_COLUMNS = {'stamp_s', 'speed_mps'}
 
 
 class NoValidSpeedError(ValueError):
     """A speed sensor's file in the right format in which no entry is valid."""
+
+
+def read_speed_trace(source: Path) -> SpeedTrace:
+    """Reads a trace, its format known by its name and content.
+
+    Args:
+        source: a CSV file `stamp_s,speed_mps`, a BDD100K `info` JSON file, a Cityscapes `vehicle` JSON file, or a
+            folder of those.
+
+    Raises:
+        FileNotFoundError: there is no such file or folder.
+        ValueError: it holds no speed trace.
+    """
+    source = Path(source)
+    if not source.exists():
+        raise FileNotFoundError(
+            f'speed trace {source} does not exist, expected a CSV file, a BDD100K info JSON file, '
+            f'or a folder of Cityscapes vehicle JSON files'
+        )
+    of_cityscapes = source.is_dir() or source.name.endswith(CITYSCAPES_SUFFIX)
+    if not of_cityscapes and source.suffix.lower() != '.json':
+        return _read_csv(source)
+    return (read_cityscapes if of_cityscapes else read_bdd100k_trace)(source)
+
+
+def _read_csv(file: Path) -> SpeedTrace:
+    """Reads `stamp_s,speed_mps`, a header line first; further columns are ignored."""
+    try:
+        rows = csv.DictReader(io.StringIO(read_text(file, _MOST_BYTES), newline=''))
+        columns = rows.fieldnames
+        pairs = list(map(_pair, rows)) if columns and _COLUMNS <= set(columns) else []
+    except (OSError, csv.Error, FileRefused) as error:
+        raise ValueError(f'{file} is not in the form of CSV: {printable(error)}') from error
+    except ValueError as error:
+        raise ValueError(
+            f'{file} line {rows.line_num} holds {printable(error)}, expected two numbers'
+        ) from error
+    if columns is None or not _COLUMNS <= set(columns):
+        raise ValueError(
+            f'{file} has the columns {printable(columns)}, expected stamp_s and speed_mps'
+        )
+    return trace_of(file, pairs)
+
+
+def _pair(row: Mapping[str, str]) -> tuple[float, float]:
+    try:
+        return float(row['stamp_s']), float(row['speed_mps'])
+    except (TypeError, ValueError):
+        raise ValueError(f'{row["stamp_s"]!r} and {row["speed_mps"]!r}') from None
 
 
 def read_bdd100k_trace(file: Path) -> SpeedTrace:

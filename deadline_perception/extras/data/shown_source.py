@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.records import Sequence
 from deadline_perception.extras.data.image_folder import file_of
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import open_source
 
 _CAMERA_RATE_HZ = 30.0  # of a camera that states none

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.core.images.image_file import IMAGE_ENDINGS, image_files, load_image
-from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.extras.data.bag import read_bag
 from deadline_perception.extras.data.bdd100k import (
     read_bdd100k,
@@ -24,8 +23,10 @@ from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.data.coco_layout import COCO_NAMES, find_annotations
 from deadline_perception.extras.data.image_folder import read_image_folder
+from deadline_perception.extras.data.image_size import IMAGE_ENDINGS, image_files
 from deadline_perception.extras.data.kitti import kitti_folder, read_kitti
 from deadline_perception.extras.data.pascal_voc import is_voc, read_voc
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.data.unread_images import unread_images
 from deadline_perception.extras.data.unread_labels import unread_labels
 from deadline_perception.extras.data.yolo import SPLIT_KEYS, is_yolo, read_yolo

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.opencv import MOST_PX, cv2
-from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.core.untrusted_file import FileRefused, check_kind
+from deadline_perception.extras.data.records import Frame, Sequence
 
 SKIP_BY_DECODING = 30
 _MOST_FRAMES = 4_000_000  # 37 hours at 30 Hz

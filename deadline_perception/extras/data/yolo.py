@@ -9,16 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.images.image_file import (
-    IMAGE_ENDINGS,
-    image_files,
-    image_size,
-    load_image,
-)
-from deadline_perception.core.records import Frame, GroundTruth, Sequence, check_class_names
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.untrusted_file import read_text
 from deadline_perception.extras.data.annotation_file import expected_format
 from deadline_perception.extras.data.ground_truth import GroundTruthCollector
+from deadline_perception.extras.data.image_size import IMAGE_ENDINGS, image_files, image_size
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence, check_class_names
 from deadline_perception.extras.data.unread_images import unread_images
 from deadline_perception.extras.plain_yaml import read_yaml
 

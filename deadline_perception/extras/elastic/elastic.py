@@ -19,7 +19,12 @@ from deadline_perception.extras.elastic.activation import (
     check_settings,
 )
 from deadline_perception.extras.elastic.conversion import Converter
-from deadline_perception.extras.elastic.elastic_layers import ElasticBatchNorm, ElasticParameter
+from deadline_perception.extras.elastic.elastic_layers import (
+    ElasticBatchNorm,
+    ElasticParameter,
+    fixed,
+    weights_are_fixed,
+)
 from deadline_perception.extras.elastic.importance import OutputSamples, of_units
 from deadline_perception.extras.elastic.tracing import ConversionError, trace
 
@@ -84,7 +89,7 @@ class ElasticModule(nn.Module):
             return self.body(*inputs, activation)
         fixed = self._fixed.get(activation.row)
         if fixed is None:
-            if not all(layer.weights_are_fixed for layer in self.elastic_layers()):
+            if not all(map(weights_are_fixed, self.elastic_layers())):
                 return self.body(*inputs, activation)
             fixed = self._fixed[activation.row] = _FixedBody(self.body, activation)
         return fixed(*inputs)
@@ -152,7 +157,7 @@ class _FixedBody:
                 for folder in folders:
                     place = place.__dict__.setdefault(folder, SimpleNamespace())
                 if isinstance(found, sliced.SlicedLayer):
-                    found = found.fixed(activation)
+                    found = fixed(found, activation)
                 setattr(place, name, found.forward if isinstance(found, nn.Module) else found)
 
     def __call__(self, *inputs: Tensor):

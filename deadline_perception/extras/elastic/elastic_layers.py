@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -37,7 +39,7 @@ class ElasticBatchNorm(sliced.Norm):
     @property
     def folds(self) -> bool:
         """See `Norm`: in inference."""
-        return self.weights_are_fixed and self.leaves is None
+        return weights_are_fixed(self) and self.leaves is None
 
     def forward(self, x: Tensor, activation: Activation) -> Tensor:
         """`[N, c, ...]` -> the same shape."""
@@ -107,3 +109,33 @@ def elastic_layer(axes: sliced.Axes, layer: nn.Module, settings: int) -> sliced.
     if isinstance(layer, nn.LayerNorm):
         return ElasticLayerNorm(axes, layer)
     return ElasticBatchNorm(axes, layer, settings)
+
+
+def weights_are_fixed(layer: sliced.SlicedLayer) -> bool:
+    """True in inference."""
+    return not (torch.is_grad_enabled() or layer.training)
+
+
+class FixedCall:
+    """A layer's kernel with the weights of one cut.
+
+    Args:
+        function: kernel.
+        arguments: that follow the input.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], *arguments: object) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    def __call__(self, x: Tensor, cut: sliced.Cut) -> Tensor:
+        return self._function(x, *self._arguments)
+
+
+def fixed(layer: sliced.SlicedLayer, cut: sliced.Cut) -> Callable[..., Tensor]:
+    """What computes a layer for one cut in inference, without looking for its weights in every frame."""
+    if isinstance(layer, sliced.Convolution):
+        return FixedCall(layer.function, *layer.used(cut, layer.norm))
+    if isinstance(layer, sliced.Linear):
+        return FixedCall(F.linear, *layer.used(cut))
+    return layer.forward

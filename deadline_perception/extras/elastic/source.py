@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.untrusted_file import CALLABLES, FileRefused, may_call
+from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.extras.state_dict import read_state_dict
+from deadline_perception.extras.trusted_callable import CALLABLES, may_call
 from deadline_perception.networks.multi_path.checkpoint import WithoutMemory
 from deadline_perception.networks.weights_file import MOST_CLASSES, is_class_name
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 
 MAX_DETECTIONS = 100  # per image and class, COCO protocol
 _IOU_50, _IOU_75 = 0, 5  # rows of COCOeval's thresholds 0.50:0.05:0.95

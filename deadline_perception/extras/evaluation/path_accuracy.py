@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,10 @@ from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
-from deadline_perception.core.records import Sequence as DrivingSequence
+from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.extras.data.class_names import relabelled
+from deadline_perception.extras.data.records import Frame, GroundTruth, spread_evenly
+from deadline_perception.extras.data.records import Sequence as DrivingSequence
 from deadline_perception.extras.evaluation.average_precision import (
     AveragePrecision,
     average_precision,
@@ -128,6 +130,17 @@ def ranking_classes(
     return {name: counts[name] for name in chosen}
 
 
+def forked(run: SegmentRun) -> SegmentRun:
+    """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other."""
+    other = copy(run)
+    for name, value in vars(run).items():
+        if isinstance(value, SegmentRun):
+            setattr(other, name, forked(value))
+        elif isinstance(value, dict):
+            setattr(other, name, dict(value))
+    return other
+
+
 def detect_on_paths(
     detector, image_bgr: np.ndarray, paths: Sequence[ExecutionPath]
 ) -> Iterator[tuple[ExecutionPath, Detections]]:
@@ -136,13 +149,20 @@ def detect_on_paths(
     The same operations run on the same values as in `detector.detect`, so the detections are equal to the last bit.
 
     Args:
-        detector: has `path_space` and `start(image_bgr, path)`, which gives runs that fork.
+        detector: has `path_space` and `start(image_bgr, path)`.
         image_bgr: uint8 `[H, W, 3]`.
         paths: distinct paths of the detector.
 
     Returns:
         Every path with its detections, in an order of its own.
+
+    Raises:
+        ValueError: its engine's buffers serve one run at a time.
     """
+    if len(paths) > 1 and detector.engine.reuses_buffers:
+        raise ValueError(
+            f'engine {detector.engine.identity} reuses its buffers, expected one that runs can share'
+        )
 
     def onto(run, path: ExecutionPath):
         run.redirect(path)
@@ -157,7 +177,7 @@ def detect_on_paths(
                 )
             members, *others = branches.values()
             for branch in others:
-                yield from finished(onto(run.fork(), branch[0]), branch)
+                yield from finished(onto(forked(run), branch[0]), branch)
             onto(run, members[0]).run_segment()
         yield members[0], run.result()
 

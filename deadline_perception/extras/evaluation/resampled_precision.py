@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import matched, matched_images
 
 RUN_OF_IMAGES = (

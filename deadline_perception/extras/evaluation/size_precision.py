@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from deadline_perception.core.detections import Detections, box_sizes
-from deadline_perception.core.records import GroundTruth
 from deadline_perception.decision.scene import SIZE_EDGES, SIZE_NAMES
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import matched
 
 _SIDE = 1000.0  # of the square that every image is resized to; overlaps stay as they are

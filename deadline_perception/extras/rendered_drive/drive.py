@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.rendered_drive import pedestrians, street, street_furniture
 from deadline_perception.extras.rendered_drive.camera import Camera, View
 from deadline_perception.extras.rendered_drive.ground import FARTHEST_M, Ground, cloud_panorama

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame
+from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.several_networks.classifier.classes import (
     BACKGROUND,
     REFINED,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame
+from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.rendered_drive import road_users, street, street_furniture
 from deadline_perception.extras.rendered_drive.camera import Camera, View
 from deadline_perception.extras.rendered_drive.object_views import ObjectView, annotated_views

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 from deadline_perception.extras.report.causes import slowdown_of
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 from deadline_perception.extras.report.scales import (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.core import records
 from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.extras.data import records
 from deadline_perception.extras.report import charts
 from deadline_perception.extras.report.gallery import frame_pictures
 from deadline_perception.extras.report.over_time import (

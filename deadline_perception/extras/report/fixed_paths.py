@@ -12,12 +12,12 @@ from statistics import median
 
 import numpy as np
 
-from deadline_perception.core import records
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.records import GroundTruth, spread_evenly
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.data import records
+from deadline_perception.extras.data.records import GroundTruth, spread_evenly
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.extras.report.gallery import images_of
 from deadline_perception.extras.report.recording import FrameRecord, Recording

@@ -12,7 +12,7 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.images.annotate import annotate
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, Sequence, spread_evenly
+from deadline_perception.extras.data.records import Frame, Sequence, spread_evenly
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 
 PICTURES = 8

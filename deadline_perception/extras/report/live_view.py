@@ -14,7 +14,7 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.images.annotate import class_colour, class_name
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 
 GRPC_PORT, WEB_PORT = 9876, 9090
 _MEMORY = '1GiB'  # of frames that a page which is opened later still gets

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 from deadline_perception.extras.data.bag_file import BagError, BagFile
 from deadline_perception.extras.data.bag_messages import (
     class_names_of,

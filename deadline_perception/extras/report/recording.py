@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import PASS
-from deadline_perception.core.records import GroundTruth, OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.networks.passes import NONE
 from deadline_perception.runtime.job import Outcome
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from deadline_perception.core import records
 from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.extras.data import records
 from deadline_perception.extras.data.class_names import counted
 from deadline_perception.extras.report import charts
 from deadline_perception.extras.report.causes import worst_frames

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from deadline_perception.core.records import Sequence
+from deadline_perception.extras.data.records import Sequence
 
 TOP_SPEED_MPS = 20.0
 _CYCLE_S = 32.0

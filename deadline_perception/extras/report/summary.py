@@ -10,9 +10,9 @@ from statistics import median_high
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import GroundTruth
 from deadline_perception.extras.data.class_maps import best_map
 from deadline_perception.extras.data.class_names import counted
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 from deadline_perception.extras.report.timeliness import frame_figures, network_figures

@@ -177,7 +177,7 @@ def load_nested_task(
             options, network, read_device_facts(options.device), weights, models_folder
         )
         forecast = PathForecast(profile, network.path_space)
-        prepared = prepared_paths(network)
+        prepared = network.kept_paths or prepared_paths(network)
         paths, quality = _levels(request, network, forecast, weights, prepared)
         bound, notices_of_bound = make_calibrator(options, forecast, None)
     except (SetupError, ModelNotFound, ValueError) as error:

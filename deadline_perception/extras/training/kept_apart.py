@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 
-from deadline_perception.core.records import Frame, Sequence, spread_evenly
 from deadline_perception.extras.data.joined_sequence import joined
+from deadline_perception.extras.data.records import Frame, Sequence, spread_evenly
 from deadline_perception.extras.evaluation.average_precision import AveragePrecision
 
 LEAST_IMAGES = 20  # of a source, before some are kept apart

@@ -12,9 +12,9 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, GroundTruth
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.data.records import Frame, GroundTruth
 from deadline_perception.extras.training.box_fusion import fuse, intersection_over_union
 from deadline_perception.extras.training.label_log import LabelLog, SeenImage
 from deadline_perception.extras.training.score_thresholds import (

@@ -11,11 +11,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from deadline_perception.extras.training.batch_proposals import proposals_of_batch
+from deadline_perception.extras.training.box_deltas import encode
 from deadline_perception.extras.training.first_stage import BOX_BETA, first_stage_of
+from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.extras.training.strategies import TrainedPath
 from deadline_perception.extras.training.targets import TargetObjects, box_scale, sample_regions
 from deadline_perception.extras.training.transfer import to_device
-from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path import heads as head_ops
 from deadline_perception.networks.multi_path.array_forms import HEAD_DELTA_WEIGHTS
 from deadline_perception.networks.multi_path.network import MultiPathDetector
@@ -97,7 +98,7 @@ def path_losses(
     take such objects for background, unless a teacher's boxes (`label`) cover them as objects or crowd.
     """
     size = tuple(images.shape[-2:])
-    levels = network.features(images, trained.path)
+    levels = pyramid_features(network, images, trained.path)
     answer = first_stage_of(network).answer(
         network,
         levels,
@@ -196,7 +197,7 @@ def _draw_regions(
             regions, ground_truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE, generator
         )
         wanted = np.zeros_like(boxes)
-        wanted[: len(targets)] = box_ops.encode(
+        wanted[: len(targets)] = encode(
             torch.from_numpy(targets),
             torch.from_numpy(boxes[: len(targets)]),
             HEAD_DELTA_WEIGHTS,

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from deadline_perception.core.execution_path import WIDTH, ExecutionPath, PathSpace
 from deadline_perception.extras.training.batch_proposals import proposals_of_batch
+from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import draw_path
 from deadline_perception.extras.training.transfer import resized, to_batch
@@ -137,7 +138,7 @@ def _run(network: MultiPathDetector, source: SampleSource, seed: int) -> int:
         pixels = network.normalise(to_batch(samples, network.pixel_mean.device))
         for path in _paths(network.path_space, generator, batch):
             size = network.input_size_on(path)
-            levels = network.features(resized(pixels, size), path)
+            levels = pyramid_features(network, resized(pixels, size), path)
             proposed = proposals_of_batch(
                 network.select_proposals, network.rpn(levels), _REGIONS, size
             )

@@ -21,6 +21,7 @@ from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.engines.openvino_library import Node, load_openvino
 from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN
 from deadline_perception.extras.channel_order import reorder
+from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.networks.multi_path.dense.backbone import InvertedResidual
 from deadline_perception.networks.multi_path.dense.configuration import STRIDES
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
@@ -220,7 +221,7 @@ def _measure(network: DenseDetector, images: Sequence[np.ndarray]) -> None:
         for image in images
     ]
     for tower in (network.rpn.class_tower, network.rpn.box_tower):
-        levels = [network.features(one, whole) for one in pixels]
+        levels = [pyramid_features(network, one, whole) for one in pixels]
         for number in range(len(STRIDES)):
             values = [of_image[number] for of_image in levels]
             for convolution, norms in zip(tower.convolutions, tower.norms):

@@ -14,8 +14,8 @@ import numpy as np
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.class_names import with_class_names
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.rendered_drive.painter import CROWD_AREA_PX
 
 _HELD_BYTES = 4e9

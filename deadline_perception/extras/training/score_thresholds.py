@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import ScoredDetections, scored_detections
 

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
 from deadline_perception.extras.faster_rcnn.outline import PROPOSAL_DELTA_WEIGHTS, anchor_levels
+from deadline_perception.extras.training.box_deltas import encode
 from deadline_perception.extras.training.box_fusion import (
     areas,
     intersection_over_union,
     intersections,
 )
 from deadline_perception.extras.training.transfer import to_device
-from deadline_perception.networks.multi_path import boxes as box_ops
 
 # Ren et al. 2015, section 3.1.2 and Girshick 2015, section 2.3, with more lenient positives for small objects.
 _ANCHOR_POSITIVE_IOU = 0.6
@@ -183,7 +183,7 @@ def choose_anchors(
     """Matches the anchors `[A, 4]` of an image with its objects and draws those to train on."""
     state, matched = match_anchors(anchors, ground_truth)
     positive, negative = sample(state, ANCHORS_PER_IMAGE, _ANCHOR_POSITIVE_SHARE, generator)
-    deltas = box_ops.encode(
+    deltas = encode(
         torch.from_numpy(ground_truth.boxes[matched[positive]]),
         torch.from_numpy(anchors[positive]),
         PROPOSAL_DELTA_WEIGHTS,

@@ -16,7 +16,8 @@ import numpy as np
 from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Arrays
 
-BINS, SAMPLES = 7, 2  # of a region along each side, and positions per bin
+BINS = 7  # of a region along each side
+SAMPLES = 2  # positions per bin
 HEAD_DELTA_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
 SCORE_THRESHOLD = 0.05
 HEAD_NMS_IOU = 0.5
@@ -82,7 +83,7 @@ def nms(boxes: np.ndarray, most_iou: float) -> np.ndarray:
 def decode(
     deltas: np.ndarray, references: np.ndarray, weights: tuple[float, float, float, float]
 ) -> np.ndarray:
-    """Deltas `[N, 4]` to references `[N, 4]` -> boxes `[N, 4]`, see `boxes.encode`."""
+    """Deltas `[N, 4]` to references `[N, 4]` -> boxes `[N, 4]`, see `boxes.decode`."""
     sizes = references[:, 2:] - references[:, :2]
     shifts = deltas / np.array(weights, np.float32)
     centres = references[:, :2] + sizes * (shifts[:, :2] + 0.5)

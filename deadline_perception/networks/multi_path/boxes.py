@@ -10,21 +10,14 @@ from torch import Tensor
 from deadline_perception.networks.multi_path.array_forms import MAX_LOG_SCALE
 
 
-def encode(boxes: Tensor, references: Tensor, weights: tuple[float, float, float, float]) -> Tensor:
-    """Boxes `[N, 4]` relative to references `[N, 4]`: centre shift over size, log of the size ratio, times weights."""
-    sizes = references[:, 2:] - references[:, :2]
-    own_sizes = (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3)
-    shifts = (boxes[:, :2] + own_sizes / 2 - references[:, :2] - sizes / 2) / sizes
-    return torch.cat((shifts, (own_sizes / sizes).log()), 1) * _row(weights, boxes.device)
-
-
 def decode(
     deltas: Tensor, references: Tensor, weights: tuple[float, float, float, float]
 ) -> Tensor:
-    """Inverse of `encode`: deltas `[N, 4]` and references `[N, 4]` -> boxes `[N, 4]`."""
+    """Deltas `[N, 4]` to references `[N, 4]` -> boxes `[N, 4]`: centre shift over size, log of the size ratio, times
+    weights."""
     # Both axes at once, with few operations: of some boxes each costs its call.
     sizes = references[:, 2:] - references[:, :2]
-    shifts = deltas / _row(weights, deltas.device)
+    shifts = deltas / row(weights, deltas.device)
     centres = references[:, :2] + sizes * (shifts[:, :2] + 0.5)
     half = shifts[:, 2:].clamp(max=MAX_LOG_SCALE).exp() * (sizes / 2)
     return torch.cat((centres - half, centres + half), 1)
@@ -33,11 +26,11 @@ def decode(
 def clip(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     """Boxes `[N, 4]` cut to an image of height and width `size` in px."""
     height, width = size
-    return torch.minimum(boxes.clamp(min=0.0), _row((width, height, width, height), boxes.device))
+    return torch.minimum(boxes.clamp(min=0.0), row((width, height, width, height), boxes.device))
 
 
 @cache
 @torch.inference_mode(False)
-def _row(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+def row(numbers: tuple[float, ...], device: torch.device) -> Tensor:
     """Numbers as a float32 tensor, kept: making one costs more than computing with it, and makes a GPU wait."""
     return torch.tensor(numbers, dtype=torch.float32, device=device)

@@ -1,4 +1,4 @@
-"""What multi-path and dense detectors can decide: operators, segments, and with them paths. Needs no torch."""
+"""What the families of multi-path detectors can decide alike: operators, segments, sizes. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,56 +7,12 @@ import reprlib
 from collections.abc import Sequence
 
 from deadline_perception.core.execution_path import (
-    PROPOSALS,
     SCALE,
     SKIP,
-    SWITCH,
-    WIDTH,
     ExecutionPath,
     Operator,
-    PathSpace,
     Segment,
 )
-
-
-def dense_path_space(
-    *,
-    skips_per_stage: Sequence[int],
-    widths: Sequence[float],
-    proposals: Sequence[int],
-    heads: int,
-    scales: Sequence[float],
-    kept_groups: Sequence[int] = (),
-    head_labels: Sequence[str] = (),
-) -> PathSpace:
-    """The path space of a dense detector, whose pyramid has one width.
-
-    Args:
-        skips_per_stage, proposals, scales: see `multi_path_space`.
-        widths: fractions of the channels within blocks, descending from 1, two decimals at most.
-        heads: number of heads for regions; one setting more leaves the first stage's answer as it is.
-        kept_groups: numbers of the groups that no path skips; names of paths have a 0 for each of them.
-        head_labels: what names of paths call the settings of the switch; none: by their numbers.
-
-    Raises:
-        ValueError: a choice is empty or out of order, or a fraction does not survive in a path's name.
-    """
-    check_choices(proposals, widths=widths, scales=scales)
-    skips, segments = backbone_segments(skips_per_stage, ('scale',), kept_groups)
-    others = [
-        Operator('width', WIDTH, tuple(reversed(widths)), 'w'),
-        Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
-        Operator('head', SWITCH, tuple(map(str, range(heads + 1))), 'h', tuple(head_labels)),
-    ]
-    segments += [
-        Segment('pyramid', 'conv', None, ('scale',)),
-        Segment('rpn', 'rpn', None, ('scale',)),
-        Segment('proposals', 'rpn', 'proposals', ('scale', 'proposals')),
-        Segment('regions', 'head', 'head', ('scale', 'proposals', 'head')),
-        Segment('head', 'head', None, ('head', 'proposals')),
-        Segment('post', 'post', None, ('scale', 'proposals', 'head')),
-    ]
-    return PathSpace((scale_operator(scales), *skips, *others), tuple(segments))
 
 
 def scale_operator(scales: Sequence[float]) -> Operator:

@@ -74,14 +74,6 @@ class MultiPathDetector(TorchModule, MultiPathOutline):
         rows = (rows.float() - mean) * scale
         return rows.to(self.precision).view(1, height, width, 3).permute(0, 3, 1, 2)
 
-    def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:
-        """Normalised images `[N, 3, h, w]` -> pyramid levels; backbone and pyramid in one go."""
-        values: dict[str, tuple[Tensor, ...]] = {'pre': (images,)}
-        for number, segment in enumerate(self.path_space.segments):
-            if segment.phase == 'conv' and self.path_space.key(number, path) is not None:
-                values[self.makes[segment.name]] = self.compute(segment.name, path, values)
-        return list(values['pyramid'])
-
     def compute(
         self,
         segment: str,

@@ -12,8 +12,6 @@ from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.layers import ACTIVATIONS, Backbone, Head, Neck, Unit
 from deadline_perception.networks.yolox.outline import YoloxOutline
 
-_READS = {'backbone': 'pre', 'neck': 'backbone', 'head': 'neck'}
-
 
 class YoloxDetector(TorchModule, YoloxOutline):
     """YOLOX-Nano with a choice of the input's size.
@@ -50,7 +48,7 @@ class YoloxDetector(TorchModule, YoloxOutline):
             values: by the segment that made them. `pre`: image `[1, 3, h, w]`, uint8; `backbone` and `neck`: features of
                 three levels; `head`: see `Head`.
         """
-        given = values[_READS[segment]]
+        given = values[self.reads(segment)[0]]
         if segment == 'backbone':
             return tuple(self.backbone(given[0].float()))
         if segment == 'neck':

@@ -4,24 +4,24 @@ torch."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from itertools import accumulate
 
 import numpy as np
 
 from deadline_perception.core.decoding import decode
-from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.engines.eager import Arrays
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import array_forms as forms
-from deadline_perception.networks.own_detector import DetectorRun, OwnDetector
+from deadline_perception.networks.own_detector import OwnDetector
 from deadline_perception.networks.yolox.configuration import STRIDES, YoloxConfig
 
 _PADDING = 114  # value of the pixels beside the image, as in its training
 LEAST_SCORE = 0.01  # before calibration; of 0.05 it loses 1 to 3 AP50
+_READS = {'backbone': 'pre', 'neck': 'backbone', 'head': 'neck', 'post': 'head'}
 LARGEST_LOG_SIZE = 10.0  # of a box, in strides: above it there is no such image
 
 
@@ -50,11 +50,7 @@ class YoloxOutline(OwnDetector):
                 f'there are {len(class_names)} class names, expected one for each of '
                 f'{len(config.sources)} sources'
             )
-        self.config_name = config.name
-        self.class_names = class_names
-        self.config = config
-        self.path_space = config.path_space
-        self.input_size = config.input_size
+        super().declare(config, class_names)
         self.sources = [len(of_class) for of_class in config.sources]
 
     @property
@@ -111,9 +107,23 @@ class YoloxOutline(OwnDetector):
         scores = (1.0 - is_none) * is_object[kept, None]
         return forms.suppressed(boxes, scores, size, LEAST_SCORE)
 
-    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> YoloxRun:
-        """See `Network`; the path may change until the image is resized."""
-        return YoloxRun(self, image_bgr, path)
+    def reads(self, segment: str) -> tuple[str, ...]:
+        """See `OwnDetector`."""
+        return (_READS[segment],)
+
+    def in_the_image(
+        self,
+        found: Arrays,
+        path: ExecutionPath,
+        image_size: tuple[int, int],
+    ) -> Arrays:
+        """See `OwnDetector`; cut to the image, without what lies beside it."""
+        boxes, scores, labels = found
+        fitted = _fitted_size(image_size, self.input_size_on(path))
+        scales = 2 * (image_size[1] / fitted[1], image_size[0] / fitted[0])  # x and y in turn
+        boxes = np.clip(boxes * scales, 0.0, 2 * image_size[::-1])
+        inside = ~(boxes[:, 2:] <= boxes[:, :2]).any(1)
+        return boxes[inside], scores[inside], labels[inside]
 
 
 @cache
@@ -134,43 +144,6 @@ def cells(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         corners.append(np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 2))
         strides.append(np.full(len(corners[-1]), stride, np.float32))
     return np.concatenate(corners), np.concatenate(strides)
-
-
-class YoloxRun(DetectorRun):
-    """One frame of the detector; see `YoloxOutline.start`."""
-
-    network: YoloxOutline
-
-    def compute_segment(self, name: str, key: str) -> None:
-        """See `DetectorRun`."""
-        network = self.network
-        engine = self._engine
-        if name == 'pre':
-            pixels = network.preprocess(self._image, self.path)
-            self._values = {name: engine.hold(name, (pixels,))}
-            return
-        if name == 'post':
-            arrays = {'head': engine.arrays(self._values['head'])}
-            self._detections = self._in_the_image(*network.post(self.path, arrays))
-            return
-        compute = partial(network.compute, name, self.path)
-        self._values = {name: engine.run(key, name, compute, self._values)}
-
-    def _in_the_image(
-        self,
-        boxes: np.ndarray,
-        scores: np.ndarray,
-        labels: np.ndarray,
-    ) -> Detections:
-        (height, width) = self._image.shape[:2]
-        fitted = _fitted_size((height, width), self.network.input_size_on(self.path))
-        scales = 2 * (width / fitted[1], height / fitted[0])  # x and y in turn
-        boxes = np.clip(boxes * scales, 0.0, 2 * (width, height))
-        inside = ~(boxes[:, 2:] <= boxes[:, :2]).any(1)
-        boxes = boxes[inside]
-        scores = scores[inside]
-        labels = labels[inside]
-        return self._calibrated(boxes, scores, labels)
 
 
 def outline_of(config: str, class_names: tuple[str, ...]) -> YoloxOutline:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.extras.data.class_names import read_class_mapping, with_mapping
+from deadline_perception.extras.data.records import Sequence as DrivingSequence
 from deadline_perception.extras.external_models.exported.class_list import (
     CLASSES_HELP,
     read_classes,

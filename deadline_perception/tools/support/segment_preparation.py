@@ -25,6 +25,7 @@ from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.tied_process import start_tied, stop_tied
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.choice import is_installed
+from deadline_perception.engines.foreign_writer import foreign_writer
 from deadline_perception.engines.segment_store import (
     MODELS_SUFFIX,
     SegmentStore,
@@ -32,8 +33,8 @@ from deadline_perception.engines.segment_store import (
     default_store_folder,
     store_origin,
 )
-from deadline_perception.engines.store_lock import foreign_writer, store_lock
 from deadline_perception.extras.preparation.segment_models import SegmentModels
+from deadline_perception.extras.preparation.store_lock import store_lock
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.tools.support.terminal import progress_bar, say
 

@@ -7,7 +7,7 @@ import pytest
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.images.annotate import annotate, class_colour, path_chips
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 from deadline_perception.extras.data import bdd100k, cityscapes
 from deadline_perception.extras.rendered_drive import drive
 

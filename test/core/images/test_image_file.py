@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from annotated_images import turn
 
-from deadline_perception.core.images.image_file import image_size, load_image
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.extras.data.image_folder import file_of, read_image_folder
+from deadline_perception.extras.data.image_size import image_size
 from deadline_perception.extras.data.source import open_source
 
 

@@ -11,8 +11,8 @@ from read_sequences import boxes_of, classes_of, crowd_of, object_counts, speeds
 from recorded_run import RunWriter
 from rosbags.rosbag2 import StoragePlugin
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.bag import FIRST_STAMP_NS, BagError, read_bag, write_bag
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
 

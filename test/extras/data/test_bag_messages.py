@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from plain_images import grey
 
-from deadline_perception.core.records import GroundTruth
 from deadline_perception.extras.data.bag_messages import BagMessages, ground_truth_of, speed_of
 from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.extras.data.records import GroundTruth
 
 NAMES = ('vehicle', 'bike')
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from plain_images import grey
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.class_images import (
     ClassImages,
     cut_objects,
     read_class_folders,
 )
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 
 
 def folder_of(tmp_path, **counts):

@@ -5,7 +5,6 @@ import pytest
 from plain_images import grey
 from read_sequences import boxes_of, classes_of, crowd_of, object_counts, opened
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.class_names import (
     left_out,
     read_class_mapping,
@@ -13,6 +12,7 @@ from deadline_perception.extras.data.class_names import (
     with_class_names,
     with_mapping,
 )
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 
 GROUND_TRUTH = GroundTruth(np.arange(16).reshape(4, 4), [0, 1, 2, 2], [False, True, False, False])
 FRAMES = [

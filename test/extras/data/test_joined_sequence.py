@@ -3,8 +3,8 @@ from made_up_labels import found
 from plain_images import grey
 from read_sequences import classes_of, crowd_of, frame_names
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.joined_sequence import joined
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.evaluation.average_precision import average_precision
 
 

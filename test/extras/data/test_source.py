@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from plain_images import grey
 from read_sequences import opened, stamps_ns
 
-from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.data.source import drive_options, open_source, thin_out
 from deadline_perception.extras.rendered_drive.drive import render_drive
 

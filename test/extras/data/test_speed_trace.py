@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 from json_damage import fuzzed, reads_or_refuses_in_one_line
 from read_sequences import speeds_mps
 
-from deadline_perception.core.speed_trace import SpeedTrace, read_speed_trace
-from deadline_perception.extras.data.recorded_speed import NoValidSpeedError, with_speeds_of_trace
+from deadline_perception.extras.data.recorded_speed import (
+    NoValidSpeedError,
+    read_speed_trace,
+    with_speeds_of_trace,
+)
+from deadline_perception.extras.data.speed_trace import SpeedTrace
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
 

@@ -11,8 +11,9 @@ from made_up_labels import known
 from plain_images import grey
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.evaluation.path_accuracy import (
     annotated_frames,
     detect_on_paths,
@@ -52,6 +53,7 @@ class Detector:
     """Finds the object of an image whose grey level says where it is; the smallest path finds nothing."""
 
     class_names = ('bike', 'vehicle')
+    engine = Eager()
     path_space = SPACE
 
     def __init__(self):

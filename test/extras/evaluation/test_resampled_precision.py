@@ -5,7 +5,7 @@ import pytest
 from made_up_labels import known
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 

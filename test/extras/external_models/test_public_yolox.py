@@ -9,7 +9,7 @@ import torch
 from read_sequences import opened
 from torchvision.ops import box_iou
 
-from deadline_perception.core.records import spread_evenly
+from deadline_perception.extras.data.records import spread_evenly
 from deadline_perception.extras.external_models import public_yolox
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.public_yolox import (

@@ -5,7 +5,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from plain_images import grey, noise
 
 from deadline_perception.core.detections import pairwise_iou
-from deadline_perception.core.records import Frame
+from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drive
 from deadline_perception.extras.rendered_drive.object_views import (
     ObjectView,

@@ -11,7 +11,7 @@ from plain_images import grey
 from recorded_run import SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.report import fixed_paths
 from deadline_perception.extras.report.fixed_paths import (
     FixedPaths,

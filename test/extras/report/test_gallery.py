@@ -9,7 +9,7 @@ from made_up_labels import known
 from plain_images import grey
 from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter
 
-from deadline_perception.core.records import Sequence
+from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.report import gallery as gallery_module
 from deadline_perception.extras.report.gallery import (
     PICTURES,

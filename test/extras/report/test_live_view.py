@@ -10,7 +10,7 @@ from plain_images import grey
 from waiting import free_port
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.records import OperatorRecord
+from deadline_perception.core.operator_record import OperatorRecord
 from deadline_perception.extras.report.live_view import LiveView, ViewedFrame, ViewError, described
 
 SCALE = OperatorRecord('scale', 'scale', '0.53', 1, 3, True, True, 20.0, 30.0)

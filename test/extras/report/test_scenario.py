@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies
 from plain_images import grey
 from read_sequences import frame_names, speeds_mps
 
-from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.report.scenario import (
     TOP_SPEED_MPS,
     limited,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from made_up_detector import TINY
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 
 # Beside other work on the machine, several threads would wait for each other.

@@ -8,6 +8,7 @@ from made_up_labels import target_objects
 from deadline_perception.extras.training.dense_targets import assign_anchors
 from deadline_perception.extras.training.first_stage import DenseStage, first_stage_of
 from deadline_perception.extras.training.losses import path_losses
+from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.extras.training.strategies import TrainedPath
 from deadline_perception.networks.multi_path.dense.configuration import STREET
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
@@ -71,7 +72,7 @@ def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
 
     def losses(share, targets):
         with torch.no_grad():
-            levels = network.features(images[share], path)
+            levels = pyramid_features(network, images[share], path)
             return stage.answer(network, levels, targets, TrainedPath(path, (2,)), 2, None).losses
 
     whole = _targets(network, few, many)

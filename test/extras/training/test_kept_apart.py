@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.evaluation.average_precision import (
     AveragePrecision,
     ClassPrecision,

@@ -8,7 +8,7 @@ from made_up_labels import PERSON, SIGN, VEHICLE, found, job, known, log_of
 from plain_images import grey
 
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.records import Frame
+from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.training.label_log import SeenImage
 from deadline_perception.extras.training.labelling import (
     LabelJob,

@@ -8,6 +8,7 @@ from plain_images import noise
 from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.training.norm_statistics import measure_statistics
+from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.extras.training.weights_start import start_from_weights
 from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm
 
@@ -60,7 +61,7 @@ def test_network_with_group_norms_is_followed(tiny_network):
     path = network.path_space.largest
     with torch.no_grad():
         said, wanted = (
-            one.eval().features(one.normalise(pixels), path) for one in (network, grouped)
+            pyramid_features(one.eval(), one.normalise(pixels), path) for one in (network, grouped)
         )
     torch.testing.assert_close(said, wanted, atol=0.02, rtol=0.02)
 

@@ -8,7 +8,7 @@ from made_up_labels import known
 from plain_images import grey, noise
 
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.training import samples
 from deadline_perception.extras.training.samples import (
     AUGMENTATIONS,

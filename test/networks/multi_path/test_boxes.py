@@ -2,6 +2,7 @@ import pytest
 import torch
 from torchvision.models.detection._utils import BoxCoder
 
+from deadline_perception.extras.training.box_deltas import encode
 from deadline_perception.networks.multi_path import boxes as box_ops
 
 
@@ -12,7 +13,7 @@ def test_boxes_are_written_as_torchvision_writes_them(weights):
     references, boxes = torch.cat((low, low + 2 + torch.rand(2, 50, 2) * 200), 2)
     theirs = BoxCoder(weights)
     torch.testing.assert_close(
-        box_ops.encode(boxes, references, weights),
+        encode(boxes, references, weights),
         theirs.encode_single(boxes, references),
         atol=1e-4,
         rtol=1e-4,

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -6,11 +7,7 @@ from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import SCALE
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
-from deadline_perception.networks.multi_path.declaration import (
-    dense_path_space,
-    scale_of,
-    scaled_size,
-)
+from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.dense.configuration import STREET
 
 SIMPLE = {
@@ -61,14 +58,9 @@ def test_scale_is_decided_first_and_unnamed_at_the_full_size():
 
 
 def test_kept_groups_and_labels_leave_the_names_of_paths_and_segments_as_they_are():
-    shape = {
-        'skips_per_stage': (1, 2, 0, 2),
-        'widths': (1.0,),
-        'proposals': (5, 10),
-        'scales': (1.0, 0.5),
-    }
-    wide = dense_path_space(**shape, heads=2)
-    space = dense_path_space(**shape, heads=1, kept_groups=(0, 2, 4), head_labels=('0', '2'))
+    free = replace(STREET, kept_groups=(), head_labels=(), heads=2 * STREET.heads)
+    kept = replace(STREET, kept_groups=(0, 2, 4), head_labels=('0', '2'))
+    wide, space = free.path_space, kept.path_space
     assert [operator.name for operator in space.operators] == (
         'scale skip1 skip3 width proposals head'.split()
     )

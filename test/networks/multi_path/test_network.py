@@ -7,10 +7,12 @@ import torch
 from deadline_perception.core.execution_path import SKIP
 from deadline_perception.engines.cuda_graphs import CudaGraphs
 from deadline_perception.engines.eager import as_arrays
+from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths, forked
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT, ORIN, PAPER
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.faster_rcnn.outline import STRIDES
 from deadline_perception.extras.training.batch_proposals import proposals_of_batch
+from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.networks.multi_path.heads import pyramid_levels, region_features
 from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, SlicedNorm
 
@@ -19,7 +21,7 @@ IMAGE = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
 
 def _outputs(network, path, images):
     with torch.no_grad():
-        logits, deltas = network.rpn(network.features(images, path))
+        logits, deltas = network.rpn(pyramid_features(network, images, path))
     return torch.cat(logits, 1), torch.cat(deltas, 1)
 
 
@@ -100,7 +102,7 @@ def test_other_images_are_refused(tiny_network, image):
 
 def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
     path = tiny_network.path_space.parse('s01001-w1.00-p20-h1')
-    levels = tiny_network.features(torch.randn(1, 3, 64, 96), path)
+    levels = pyramid_features(tiny_network, torch.randn(1, 3, 64, 96), path)
     boxes = torch.tensor([[4.0, 4.0, 60.0, 50.0], [10.0, 2.0, 30.0, 40.0]])
     logits, deltas = tiny_network.head(1)(
         region_features(levels, boxes, torch.tensor([0, 1]), strides=STRIDES)
@@ -208,7 +210,7 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
     image = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
     with torch.no_grad():
         pixels = torch.from_numpy(np.stack((image[::-1].copy(), image))).permute(0, 3, 1, 2).float()
-        levels = tiny_network.features(tiny_network.normalise(pixels), path)
+        levels = pyramid_features(tiny_network, tiny_network.normalise(pixels), path)
         logits, deltas = tiny_network.rpn(levels)
         boxes = torch.from_numpy(
             proposals_of_batch(
@@ -254,7 +256,7 @@ def test_forked_runs_do_not_disturb_each_other(tiny_network):
     run = tiny_network.start(image, full)
     for _ in range(5):
         run.run_segment()
-    branch = run.fork()
+    branch = forked(run)
     branch.redirect(other)
     branched = branch.finish()
     assert (run.path, run.segment) == (full, 5)
@@ -264,7 +266,8 @@ def test_forked_runs_do_not_disturb_each_other(tiny_network):
         assert np.array_equal(found.scores, expected.scores)
 
 
-def test_runs_from_shared_buffers_do_not_fork(tiny_network):
+def test_paths_do_not_share_what_lies_in_shared_buffers(tiny_network):
     tiny_network.engine = CudaGraphs('cpu', lambda compute, buffers: compute)
+    space = tiny_network.path_space
     with pytest.raises(ValueError, match='engine cuda_graphs reuses its buffers'):
-        tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.largest).fork()
+        next(detect_on_paths(tiny_network, np.zeros((64, 96, 3), np.uint8), list(space)[:2]))

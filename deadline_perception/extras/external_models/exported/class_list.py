@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from deadline_perception.core.records import check_class_names
 from deadline_perception.core.untrusted_file import (
     MOST_TEXT_BYTES,
     FileRefused,
     read_json,
     read_text,
 )
+from deadline_perception.extras.data.records import check_class_names
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.exported.stated_facts import names_by_number
 from deadline_perception.extras.plain_yaml import read_yaml

@@ -4,7 +4,7 @@ The function takes the outputs of one image, a list of arrays in the order of th
 input in px; it returns boxes `[N, 4]` (corners in px of the input), scores `[N]` from 0 to 1 and labels `[N]`.
 
 A set file may come from anywhere, and code that it names would run on the robot: what the user names, too, is called
-(`untrusted_file.CALLABLES`).
+(`trusted_callable.CALLABLES`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deadline_perception.core.untrusted_file import CALLABLES, may_call
 from deadline_perception.extras.external_models.exported.head import Head, Objects
 from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.trusted_callable import CALLABLES, may_call
 
 
 def own_head(words: str, input_size: tuple[int, int]) -> Head:

@@ -25,7 +25,7 @@ from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.whole_detector import OwnEngine
-from deadline_perception.networks.fixed_path import InnerRun
+from deadline_perception.networks.inner_run import InnerRun
 
 CHOICE, _SYMBOL = 'model', 'm'
 

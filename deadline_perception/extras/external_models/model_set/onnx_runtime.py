@@ -28,7 +28,7 @@ from platformdirs import user_cache_path
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.engines.store_lock import foreign_writer
+from deadline_perception.engines.foreign_writer import foreign_writer
 
 TENSOR_RT, CUDA, CPU = 'TensorrtExecutionProvider', 'CUDAExecutionProvider', 'CPUExecutionProvider'
 PROVIDERS = {'cuda': (TENSOR_RT, CUDA, CPU), 'cpu': (CPU,)}  # by kind of device, the fastest first

@@ -21,12 +21,12 @@ from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.pixels import InputForm
+from deadline_perception.extras.external_models.model_set.fixed_path import FixedPathNetwork
 from deadline_perception.extras.external_models.model_set.model_set import (
     ModelSet,
 )
 from deadline_perception.extras.external_models.model_set.whole_detector import BACKGROUND
 from deadline_perception.extras.plain_yaml import read_yaml
-from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.networks.model_reference import use_engine
 
 FORMAT = 1

@@ -7,8 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadline_perception.core.decoding import Number
-from deadline_perception.core.execution_path import PathSpace
-from deadline_perception.networks.multi_path.declaration import check_sizes, dense_path_space
+from deadline_perception.core.execution_path import (
+    PROPOSALS,
+    SWITCH,
+    WIDTH,
+    Operator,
+    PathSpace,
+    Segment,
+)
+from deadline_perception.networks.multi_path.declaration import (
+    backbone_segments,
+    check_choices,
+    check_sizes,
+    scale_operator,
+)
 from deadline_perception.networks.multi_path.shape import DetectorShape, HeadConfig, check_name
 
 STRIDES = (8, 16, 32, 64, 128)
@@ -28,7 +40,8 @@ PYRAMID_STAGES = tuple(number for number, (*_, is_read) in enumerate(_STAGES, 1)
 EXPANSION = 6
 _BLOCKS = tuple(blocks for _, _, blocks, _ in _STAGES)
 _MOST_PATHS = 2**20
-_MOST_LAYERS, _MOST_CHANNELS = 1000, 10_000  # of all heads together, and of one layer
+_MOST_LAYERS = 1000  # of all heads together
+_MOST_CHANNELS = 10_000  # of one layer
 _LATER = ('kept_groups', 'head_labels')  # attributes that files of earlier versions do not have
 
 
@@ -116,15 +129,25 @@ class DenseConfig(DetectorShape):
     @property
     def path_space(self) -> PathSpace:
         """The legal execution paths."""
-        return dense_path_space(
-            skips_per_stage=tuple(map(len, self.skip_groups)),
-            widths=self.widths,
-            proposals=self.proposals,
-            heads=len(self.heads),
-            scales=self.scales,
-            kept_groups=self.kept_groups,
-            head_labels=self.head_labels,
+        check_choices(self.proposals, widths=self.widths, scales=self.scales)
+        skips, segments = backbone_segments(
+            tuple(map(len, self.skip_groups)), ('scale',), self.kept_groups
         )
+        heads = tuple(map(str, range(len(self.heads) + 1)))
+        others = [
+            Operator('width', WIDTH, tuple(reversed(self.widths)), 'w'),
+            Operator('proposals', PROPOSALS, self.proposals, 'p'),
+            Operator('head', SWITCH, heads, 'h', self.head_labels),
+        ]
+        segments += [
+            Segment('pyramid', 'conv', None, ('scale',)),
+            Segment('rpn', 'rpn', None, ('scale',)),
+            Segment('proposals', 'rpn', 'proposals', ('scale', 'proposals')),
+            Segment('regions', 'head', 'head', ('scale', 'proposals', 'head')),
+            Segment('head', 'head', None, ('head', 'proposals')),
+            Segment('post', 'post', None, ('scale', 'proposals', 'head')),
+        ]
+        return PathSpace((scale_operator(self.scales), *skips, *others), tuple(segments))
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -34,9 +34,9 @@ class DenseOutline(MultiPathOutline):
         'class_output box_output centre_output others classes deltas weight bias mean deviation'
     )
 
-    def examines(self, path: ExecutionPath) -> bool:
-        """See `MultiPathOutline`; not where the first stage's own answer is taken."""
-        return path['head'] != '0'
+    def passes_over(self, segment: str, path: ExecutionPath) -> bool:
+        """See `OwnDetector`; regions, where the first stage's own answer is taken."""
+        return segment in ('regions', 'head') and path['head'] == '0'
 
     def proposals(
         self,

@@ -10,8 +10,8 @@ from plain_images import noise
 from deadline_perception.core.detections import Classification
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.model_set.fixed_path import FixedPathNetwork
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
-from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
 

@@ -1,74 +1,20 @@
-"""A folder of prepared segments has one writer at a time, and is used where nobody else may write."""
+"""A folder of prepared segments is used where nobody else may write."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 
 import pytest
 
+from deadline_perception.engines.foreign_writer import foreign_writer
 from deadline_perception.engines.segment_store import SegmentStore, StoreError, default_store_folder
-from deadline_perception.engines.store_lock import foreign_writer, store_lock
 from deadline_perception.extras.preparation.store_writer import StoreWriter
-
-HOLDER = """
-import sys
-from pathlib import Path
-from deadline_perception.engines.store_lock import store_lock
-with store_lock(Path(sys.argv[1]), lambda: print('waits', flush=True)):
-    print('holds', flush=True)
-    sys.stdin.readline()
-"""
-
-
-def start(folder):
-    return subprocess.Popen(
-        [sys.executable, '-c', HOLDER, str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     return default_store_folder('compact', 'ab')
-
-
-def end(process):
-    process.kill()
-    process.wait()
-    process.stdin.close()
-    process.stdout.close()
-
-
-def test_a_second_process_waits_for_the_first(folder):
-    first = start(folder)
-    assert first.stdout.readline() == 'holds\n'
-    second = start(folder)
-    try:
-        assert second.stdout.readline() == 'waits\n'
-        first.stdin.write('\n')
-        first.stdin.flush()
-        assert second.stdout.readline() == 'holds\n'
-    finally:
-        end(first)
-        end(second)
-
-
-def test_a_cache_that_is_cleared_meanwhile_has_a_lock_of_its_own(folder):
-    with store_lock(folder):
-        waiting = start(folder)
-        assert waiting.stdout.readline() == 'waits\n'
-        shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-    try:
-        assert waiting.stdout.readline() == 'holds\n' and (folder / '.lock').exists()
-    finally:
-        end(waiting)
 
 
 def test_a_folder_that_everybody_may_write_is_not_used(folder):

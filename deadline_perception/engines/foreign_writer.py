@@ -1,5 +1,4 @@
-"""Processes that prepare segments: whose folder they write, since compiled segments are code that nobody else may have
-written, and which one prepares it."""
+"""Who may have written a folder of prepared segments, which are code."""
 
 from __future__ import annotations
 
@@ -7,13 +6,8 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-_LOCK = '.lock'
 _ROOT = 'deadline_perception'  # in the user's cache
 _FEWEST_FOLDERS = 3  # that are looked at where a store lies elsewhere
 
@@ -70,25 +64,3 @@ def _is_own_group(group: int) -> bool:
         and set(facts.gr_mem) <= {user.pw_name}
         and facts.gr_name == user.pw_name
     )
-
-
-@contextmanager
-def store_lock(folder: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Meanwhile this process alone prepares the segments of a folder; blocks while another one does. Makes the folder.
-
-    Args:
-        folder: where they lie.
-        waiting: called once where another process is at it.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / _LOCK, mode=0o600)
-    try:
-        held = lock.acquire(blocking=False)
-    except Timeout:
-        waiting()
-        held = lock.acquire()
-    with held:
-        yield

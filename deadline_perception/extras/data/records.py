@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -144,19 +143,3 @@ def spread_evenly(frames: list[Item], count: int) -> list[Item]:
     if count >= len(frames):
         return frames
     return [frames[int((index + 0.5) * len(frames) / count)] for index in range(count)]
-
-
-@dataclass(frozen=True)
-class OperatorRecord:
-    """What one operator was set to; fields are those of OperatorDecision.msg."""
-
-    name: str
-    kind: str
-    setting: str
-    level: int
-    levels: int
-    decided: bool
-    changed: bool = False
-    bound_ms: float = math.nan
-    decision_us: float = math.nan
-    remaining_ms: float = math.nan

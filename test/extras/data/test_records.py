@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 
 
 def frame(stamp_ns):
