@@ -1,7 +1,5 @@
 """Programs that are started in a folder import nothing that lies there."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 from pathlib import Path

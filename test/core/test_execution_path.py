@@ -32,45 +32,32 @@ SPACE = PathSpace(
 )
 
 
+def _distinct(elements, count: int):
+    return st.lists(elements, min_size=count, max_size=count, unique=True)
+
+
 def _operator(draw, number: int, symbol: str, length: int, alone: bool) -> Operator:
     kind = draw(st.sampled_from((SKIP, 'scale', 'magnifier')))
     count = 2 if kind == SKIP else draw(st.integers(1, 3))
-    values = draw(
-        st.one_of(
-            st.lists(st.integers(-20, 500), min_size=count, max_size=count, unique=True).map(
-                sorted
-            ),
-            st.lists(st.integers(0, 300), min_size=count, max_size=count, unique=True).map(
-                lambda hundredths: [number / 100 for number in sorted(hundredths)]
-            ),
-        )
-    )
-    labels = draw(
-        st.lists(
-            st.text(string.ascii_letters + string.digits + '._', min_size=length, max_size=length),
-            min_size=count,
-            max_size=count,
-            unique=True,
-        )
-    )
+    hundredths = st.integers(0, 300).map(lambda number: number / 100)
+    values = draw(st.one_of(_distinct(st.integers(-20, 500), count), _distinct(hundredths, count)))
+    letters = string.ascii_letters + string.digits + '._'
+    labels = draw(_distinct(st.text(letters, min_size=length, max_size=length), count))
     unlabelled = alone and min(values) >= 0 and draw(st.booleans())
-    return Operator(
-        f'operator{number}', kind, values, symbol, () if unlabelled else labels, draw(st.booleans())
-    )
+    labels = () if unlabelled else labels
+    return Operator(f'operator{number}', kind, sorted(values), symbol, labels, draw(st.booleans()))
 
 
 @st.composite
 def spaces(draw) -> PathSpace:
     """Any declaration: operators alone or side by side under one symbol, segments that depend on some of them."""
     operators = []
-    for symbol in draw(
-        st.lists(st.sampled_from(('a', 'b', 'cd', 'ce', 's')), max_size=3, unique=True)
-    ):
+    symbols = st.lists(st.sampled_from(('a', 'b', 'cd', 'ce', 's')), max_size=3, unique=True)
+    for symbol in draw(symbols):
         shared = draw(st.integers(1, 2))
-        operators += [
-            _operator(draw, len(operators) + more, symbol, draw(st.integers(1, 3)), shared == 1)
-            for more in range(shared)
-        ]
+        for _ in range(shared):
+            length = draw(st.integers(1, 3))
+            operators.append(_operator(draw, len(operators), symbol, length, shared == 1))
     names = draw(st.permutations([operator.name for operator in operators]))
     segments = [Segment('first', 'all')]
     for number, name in enumerate(names):
@@ -92,9 +79,8 @@ def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
     assert paths == sorted(paths) and paths[0] == space.smallest and paths[-1] == space.largest
     path = data.draw(st.sampled_from(paths))
     assert space.parse(str(path)) == path and path in space
-    assert (
-        path.replace(**{operator.name: path[operator.name] for operator in space.operators}) == path
-    )
+    same = {operator.name: path[operator.name] for operator in space.operators}
+    assert path.replace(**same) == path
 
 
 @settings(max_examples=25, deadline=None)
@@ -259,12 +245,12 @@ def test_a_path_knows_its_settings_and_changes_by_name():
     assert path['way'] == 'b'
     assert path['deep0'] == 'run'
     assert path.settings == (1, 1, 0, 0)
-    with pytest.raises(
-        ValueError, match="operator is 'width', expected one of deep0, deep1, size, way"
+    for change, message in (
+        ({'width': 0.5}, "operator is 'width', expected one of deep0, deep1, size, way"),
+        ({'size': 0.3}, 'size is 0.3, expected one of 0.25, 0.50, 1.00'),
     ):
-        path.replace(width=0.5)
-    with pytest.raises(ValueError, match='size is 0.3, expected one of 0.25, 0.50, 1.00'):
-        path.replace(size=0.3)
+        with pytest.raises(ValueError, match=message):
+            path.replace(**change)
 
 
 @pytest.mark.parametrize('indices', [(), (0, 0, 0), (2, 0, 0, 0), (0, 0, 0, -1), (0, 0, 0, 0, 0)])

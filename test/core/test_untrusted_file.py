@@ -1,7 +1,5 @@
 """Whatever lies at a path, it is read within its limits or refused in one printable line."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

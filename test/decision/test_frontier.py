@@ -8,17 +8,10 @@ import pytest
 from continuations import continuations
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from path_spaces import SPACE
 
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy, pareto_frontiers
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 25, 100),
-    heads=2,
-)
 PATHS = list(SPACE)
 SEGMENTS = len(SPACE.segments)
 TIMES_MS = st.one_of(st.floats(-20.0, 200.0), st.just(math.inf), st.just(-math.inf), st.just(0.0))

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from invented_networks import SINGLE
 from known_qualities import PATHS, SPACE, logistic_ap, sample
+from path_spaces import ONE_PATH, space_of
 
 from deadline_perception.core.execution_path import (
     MODEL,
@@ -18,7 +20,6 @@ from deadline_perception.decision.path_quality import (
     PathQuality,
     QualityTableError,
 )
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 
 def test_recovers_a_truth_that_adds_up():
@@ -194,13 +195,7 @@ def test_stand_in_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
 
 
 def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_forecast):
-    space = multi_path_space(
-        skips_per_stage=(0,),
-        widths=(1.0, 0.5, 0.25),
-        pyramid_widths=(1.0,),
-        proposals=(10,),
-        heads=1,
-    )
+    space = space_of(0, widths=(1.0, 0.5, 0.25))
     slow = next(iter(space)).replace(width=0.25)
     forecast = make_forecast(space, lambda name: 9.0 if 'w0.25' in name else 1.0)
     assert forecast.forecast_ms(slow) > forecast.forecast_ms(space.largest)
@@ -208,15 +203,7 @@ def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_
     assert quality.quality(space.largest) == max(quality.table(list(space)))
 
 
-@pytest.mark.parametrize(
-    'single',
-    [
-        PathSpace((), (Segment('whole', 'conv'),)),
-        multi_path_space(
-            skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
-        ),
-    ],
-)
+@pytest.mark.parametrize('single', [SINGLE, ONE_PATH])
 def test_stand_in_of_one_path_is_the_best(make_forecast, single):
     quality = PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0))
     assert quality.quality(single.largest) == 1.0

@@ -4,8 +4,6 @@ The constants of the time model were chosen on seeds 0 to 2 of a world with 6 % 
 other seeds, noises, stalls and loads.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Interruptions measured by the clock, and response times under them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What single frames teach the time model, by hand: finished, answered beside their network, and aborted."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields, replace
 

@@ -1,7 +1,5 @@
 """A profile of another device, brought to this one by a few paths."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Coded images of each format, whole, cut, padded, and of more pixels than the memory takes."""
 
-from __future__ import annotations
-
 import ast
 import io
 import os
