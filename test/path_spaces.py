@@ -6,10 +6,16 @@ from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 BOTH = (1.0, 0.5)
 
 
-def space_of(*skips_per_stage: int, **settings) -> PathSpace:
-    """One setting of each operator but for the skips and what is given; see `multi_path_space`."""
-    single = {'widths': (1.0,), 'pyramid_widths': (1.0,), 'proposals': (10,), 'heads': 1}
-    return multi_path_space(skips_per_stage=skips_per_stage, **single | settings)
+def space_of(*skips: int, **settings) -> PathSpace:
+    """One setting of each operator, but for these skips per stage and what is given; see `multi_path_space`."""
+    usual = {
+        'skips_per_stage': skips,
+        'widths': (1.0,),
+        'pyramid_widths': (1.0,),
+        'proposals': (10,),
+        'heads': 1,
+    }
+    return multi_path_space(**usual | settings)
 
 
 ONE_PATH = space_of(0)

@@ -2,12 +2,12 @@ import json
 
 import numpy as np
 import pytest
+from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.passes import (
     PassesError,
     PassesFile,
@@ -15,14 +15,7 @@ from deadline_perception.networks.passes import (
     merged,
 )
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0,),
-    proposals=(10,),
-    heads=1,
-    scales=(1.0, 0.5),
-)
+SPACE = space_of(1, 1, widths=BOTH, scales=BOTH)
 IMAGE = np.zeros((100, 200, 3), np.uint8)
 SIZE = IMAGE.shape[:2]
 

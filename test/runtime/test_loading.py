@@ -4,11 +4,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from latency_profiles import BOARD as FACTS
+from latency_profiles import profile_of
+from path_spaces import BOTH, space_of
 from plain_images import grey
 from python_run import run_python
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.device import DeviceFacts, process_environment, read_device_facts
+from deadline_perception.core.device import process_environment, read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -16,7 +19,6 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.useful_paths import paths_of
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_store import store_origin
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.extras.several_networks.nested_task import load_nested_task
 from deadline_perception.extras.several_networks.task_file import TaskRequest
@@ -99,30 +101,15 @@ def test_whatever_a_calibration_file_holds_a_calibrator_begins_and_says_so(tmp_p
     assert len(begun_anew) == 1 and 'the calibration begins anew' in begun_anew[0]
 
 
-FACTS = DeviceFacts(
-    'Board', 'cpu', 4, 2, wait_policy='passive', allocator='retaining', power_mode='15W'
-)
 NETWORK = SimpleNamespace(
     config_name='compact', network_hash='abc', input_size=(384, 640), engine=Eager()
 )
 
 
-def load(tmp_path, facts=FACTS, **changes):
+def load(tmp_path, **changes):
     """Loads, on a board with two threads, a profile with changes."""
-    times = {'pre': Quantiles.from_samples([1.0])}
-    fields = {
-        'facts': facts,
-        'config_name': 'compact',
-        'network_hash': 'abc',
-        'input_size': (384, 640),
-        'image_size': (380, 640),
-        'date': '',
-        'load_before': 0.0,
-        'segments': times,
-        'paths': {},
-        **changes,
-    }
-    LatencyProfile(**fields).save(tmp_path / 'profile.json')
+    profile = profile_of({'pre': Quantiles.from_samples([1.0])}, **changes)
+    profile.save(tmp_path / 'profile.json')
     options = NetworkOptions('compact', profile=str(tmp_path / 'profile.json'), threads=2)
     return load_profile(options, NETWORK, FACTS, Path('w.safetensors'), tmp_path)[1]
 
@@ -278,9 +265,7 @@ def test_a_process_without_its_settings_is_told_what_to_start_it_with(monkeypatc
     assert '`env OMP_WAIT_POLICY=PASSIVE`' in fault
 
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2
-)
+SPACE = space_of(1, 1, widths=BOTH, proposals=(10, 100), heads=2)
 
 
 @pytest.fixture
@@ -417,9 +402,7 @@ print(sys.modules['torch'].get_num_threads())
 
 
 def test_warming_up_runs_what_was_compiled_and_no_path_for_other_segments():
-    space = multi_path_space(
-        skips_per_stage=(1,), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(5, 20), heads=2
-    )
+    space = space_of(1, widths=BOTH, proposals=(5, 20), heads=2)
     paths = list(space)
     keys = {key for path in paths for key in space.keys(path)}
     compiled = {key for key in keys if key.startswith('stage')}

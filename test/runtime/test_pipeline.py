@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fresh_bounds import fresh_bound
 from hand_clock import Clock
+from path_spaces import space_of
 from plain_images import grey
 from waiting import WAIT_S, wait_until
 
@@ -17,7 +18,6 @@ from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice
 from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.runtime import job as job_module
 from deadline_perception.runtime import pipeline as pipeline_module
 from deadline_perception.runtime.executor import serve
@@ -40,9 +40,7 @@ from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.timing.time_model import Reserve, TimeModel
 
-SPACE = multi_path_space(
-    skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
-)
+SPACE = space_of(1)
 PATH = SPACE.largest
 IMAGE = grey(40, 60)
 FOUND = Detections([[1, 1, 9, 9]], [0.8], [0])

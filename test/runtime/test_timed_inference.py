@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from baselines import FixedPath
+from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import MODEL, WIDTH, Operator, PathSpace, Segment
@@ -11,7 +12,6 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice
 from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, Outcome, StampReading
 from deadline_perception.runtime.timed_inference import (
     LEFT_SHARE,
@@ -26,13 +26,7 @@ from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from deadline_perception.timing.time_model import CALIBRATED, WCET, FrameReserve, FrameTimes
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 50),
-    heads=2,
-)
+SPACE = space_of(1, 1, widths=BOTH, pyramid_widths=BOTH, proposals=(10, 50), heads=2)
 IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 

@@ -1,14 +1,12 @@
 import pytest
 import torch
+from path_spaces import space_of
 from torch import nn
 
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
 from deadline_perception.networks.multi_path.operators import Skip, SlicedConv2d, SlicedFrozenNorm
 
-SPACE = multi_path_space(
-    skips_per_stage=(2,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1,), heads=1
-)
+SPACE = space_of(2, proposals=(1,))
 
 
 @pytest.mark.parametrize('inputs, outputs', [(16, 8), (8, 16), (4, 4)])
