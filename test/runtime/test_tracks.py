@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from deadline_perception.core.detections import Detections, match_objects, pairwise_iou
-from deadline_perception.runtime.job import LatePolicy
 from deadline_perception.runtime.tracks import MAX_OBJECTS, Tracks
 
 SIZE = (380, 640)
@@ -193,10 +192,6 @@ def test_predictions_are_always_valid_and_never_more_certain(seed, stamps_s):
         assert (boxes >= 0).all() and (boxes <= [640, 380, 640, 380]).all()
         assert (np.diff(predicted.scores) <= 0).all()
         assert predicted.scores.max(initial=0.0) <= highest
-
-
-def test_late_policies_read_as_parameters():
-    assert [LatePolicy(value) for value in ('coasted', 'late')] == list(LatePolicy)
 
 
 def test_objects_of_another_image_size_are_forgotten():
