@@ -5,7 +5,6 @@ import pytest
 from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections, box_sizes
-from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.networks.passes import (
@@ -136,33 +135,29 @@ def test_the_closer_look_is_decided_while_it_runs_and_after_the_first_one():
 
 
 def test_two_networks_keep_their_keys_apart_and_share_their_classes():
-    small = FakeNetwork(
-        'small', ('person', 'dog'), lambda path: Detections([[0, 0, 9, 9]], [0.5], [1])
-    )
+    found = Detections([[0, 0, 9, 9]], [0.5], [1])
+    small = FakeNetwork('small', ('person', 'dog'), lambda path: found)
     network = PassesNetwork(FakeNetwork(), coarse_paths(), coarse=small)
     assert network.class_names == ('vehicle', 'person', 'dog')
     assert network.detect(IMAGE).labels.tolist() == [0, 2]
     keys = network.path_space.keys(network.path_space.largest)
-    assert {key for key in keys if key.startswith('coarse.')} == {
-        f'coarse.{key}' for key in SPACE.keys(coarse_paths()['0.50'])
-    }
+    first = [f'coarse.{key}' for key in SPACE.keys(coarse_paths()['0.50'])]
+    assert [key for key in keys if key.startswith('coarse.')] == first
     assert network.config_name == 'street-after-small'
     assert network.network_hash not in ('street', 'small')
 
 
-def test_networks_that_cannot_be_passes_are_refused():
-    with pytest.raises(PassesError, match='no path of a first look'):
-        PassesNetwork(FakeNetwork(), {})
-    other = FakeNetwork()
+def test_networks_that_cannot_be_passes_are_refused(foreign_path):
+    network, other = passes()[1], FakeNetwork()
     other.device = 'cuda'
-    with pytest.raises(PassesError, match='expected one device'):
-        PassesNetwork(FakeNetwork(), coarse_paths(), coarse=other)
-    foreign = PathSpace((), (Segment('all', 'all'),)).largest
-    with pytest.raises(PassesError, match='is none of street'):
-        PassesNetwork(FakeNetwork(), {'x': foreign})
-    _, network = passes()
-    with pytest.raises(PassesError, match='consists of alternatives'):
-        PassesNetwork(network, {'x': network.path_space.smallest})
+    for fine, paths, coarse, message in (
+        (FakeNetwork(), {}, None, 'no path of a first look'),
+        (FakeNetwork(), coarse_paths(), other, 'expected one device'),
+        (FakeNetwork(), {'x': foreign_path}, None, 'is none of street'),
+        (network, {'x': network.path_space.smallest}, None, 'consists of alternatives'),
+    ):
+        with pytest.raises(PassesError, match=message):
+            PassesNetwork(fine, paths, coarse=coarse)
 
 
 def test_the_size_of_a_box_is_the_root_of_its_share_of_the_image():
@@ -181,5 +176,6 @@ def test_a_file_declares_the_passes_of_weights(tmp_path):
         file.write_text(json.dumps(content | wrong))
         with pytest.raises(PassesError, match='cannot be used'):
             PassesFile.load(file)
+    file.unlink()
     with pytest.raises(PassesError):
-        PassesFile.load(tmp_path / 'missing.passes.json')
+        PassesFile.load(file)
