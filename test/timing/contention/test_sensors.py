@@ -175,7 +175,6 @@ def test_utilisation_needs_time_to_pass_and_counters_that_advance():
         ('some avg10=101\n', 'is 101'),
         ('some avg10=nan\n', 'is nan'),
         ('some avg60=1.0\n', 'no line'),
-        ('\n\n', 'no line'),
     ],
 )
 def test_malformed_pressure_is_named(tmp_path, text, message):
@@ -273,13 +272,6 @@ def test_an_idle_gpu_without_memory_readings_is_believed_once_it_was_busy(tmp_pa
     assert readings.gpu_utilisation == 0.0 and not readings.reason
 
 
-def test_the_list_of_gpu_files_can_be_given(tmp_path):
-    write_tree(tmp_path, {'sys/devices/new-board/gpu/busy': '250\n'})
-    file = find_jetson_gpu(tmp_path, ['sys/devices/*/gpu/busy'])
-    assert read_jetson_gpu(file) == 0.25
-    assert read_contention(tmp_path, gpu_file=file).sources == ('jetson_gpu',)
-
-
 def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
     first = look(orin)
     (orin / GPU).unlink()
@@ -291,13 +283,13 @@ def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
     assert not look(orin, first.cpu_times).reason
 
 
-def test_the_file_that_is_read_can_be_found_beforehand(tmp_path):
+def test_the_file_that_is_read_is_that_of_the_first_pattern_of_a_list_that_can_be_given(tmp_path):
     assert find_jetson_gpu(tmp_path) is None
     with pytest.raises(SensorAbsent, match='no Jetson GPU load'):
         read_jetson_gpu(None)
-    write_tree(
-        tmp_path, {'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '30\n'}
-    )
-    file = find_jetson_gpu(tmp_path)
-    assert file == tmp_path / 'sys/devices/gpu.0/load'  # that of the earlier pattern
-    assert read_jetson_gpu(file) == 0.03
+    files = {'17000000.gv11b/load': '20\n', 'gpu.0/load': '30\n', 'new-board/gpu/busy': '250\n'}
+    write_tree(tmp_path / 'sys/devices', files)
+    assert read_jetson_gpu(find_jetson_gpu(tmp_path)) == 0.03
+    own = find_jetson_gpu(tmp_path, ['sys/devices/*/gpu/busy'])
+    assert read_jetson_gpu(own) == 0.25
+    assert read_contention(tmp_path, gpu_file=own).sources == ('jetson_gpu',)
