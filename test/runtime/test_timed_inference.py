@@ -189,8 +189,6 @@ def test_a_frame_with_time_takes_the_largest_path_and_accounts_for_all_of_it():
     assert not any(decision.changed for decision in frame.decisions)
 
 
-
-
 @pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
 def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pace):
     (bound, _), (frame, late) = (
