@@ -94,13 +94,6 @@ def learnt():
     return Learnt()
 
 
-def test_frames_as_fast_as_expected_are_no_misses_and_the_slowdown_counts(learnt):
-    for _ in range(5):
-        learnt.take(ran(9.9))
-        learnt.take(ran(19.0, slowdown=2.0))
-    assert (learnt.calibrator.misses, learnt.calibrator.frames) == (0, 10)
-
-
 def test_time_that_was_not_kept_for_deciding_and_publishing_counts_against_the_bound(learnt):
     for publish_ms, misses in ((3.0, 0), (9.0, 1)):  # as kept, and 6 ms more
         learnt.take(ran(9.0, 11.5), publish_ms=publish_ms, reserve=FrameReserve(2.5, 3.0))
@@ -134,15 +127,6 @@ def test_what_was_skipped_of_an_aborted_rest_counts_as_if_it_had_been_run(networ
     # Decided after 4 ms, when 6 more were expected; 5 of them were skipped, and the last one did not run.
     learnt.take(ran(network_ms, decided_after_ms=4.0, **aborted))
     assert (learnt.rest() > 1.04) is exceeds
-
-
-def test_the_bound_that_is_given_is_that_of_whole_frames_and_what_it_learns_counts():
-    bound = fresh_bound()
-    model = TimeModel(CLASSIFIER, FORECAST, bound)
-    before_ms = model.begin(1.0).bound_ms(PATH)
-    for _ in range(LEAST_RATIOS):
-        bound.observe(10.0, 30.0)
-    assert model.whole is bound and model.begin(1.0).bound_ms(PATH) > 2.0 * before_ms
 
 
 def test_reserves_are_generous_until_eight_frames_were_seen_and_a_millisecond_at_least_afterwards():
