@@ -23,7 +23,7 @@ OPTIONS = partial(NetworkOptions, 'street')
         (FrameRules, 'late_policy', 'late', "late_policy is 'late', expected one of LatePolicy"),
         (OPTIONS, 'threads', 'x', "threads is 'x', expected a number of at least 1"),
         (OPTIONS, 'threads', 0, 'threads is 0, expected'),
-        (OPTIONS, 'target_miss_probability', '0.01', 'probability is .0.01., expected'),
+        (OPTIONS, 'target_miss_probability', '0.01', 'target_miss_probability is .0.01., exp'),
         (OPTIONS, 'target_miss_probability', math.nan, r'expected a number in \(0, 1\)'),
     ],
 )
