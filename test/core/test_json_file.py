@@ -3,6 +3,11 @@ import pytest
 from deadline_perception.core.json_file import JsonFileError, read_object
 
 
+def test_an_object_is_read(tmp_path):
+    (tmp_path / 'state.json').write_text('{"frames": 3}')
+    assert read_object(tmp_path / 'state.json', 'state') == {'frames': 3}
+
+
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
