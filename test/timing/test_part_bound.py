@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.timing.part_bound import (
     _KEPT,
     _LEAST_VARIANCE,
@@ -83,6 +83,15 @@ def test_what_is_no_time_is_refused_and_nothing_is_learnt(wrong_ms):
     assert bound.state() == before
     bound.observe(0.5, 0.25)
     assert bound.integral.frames == before['frames'] + 1
+
+
+def test_its_file_keeps_the_window_over_a_restart(tmp_path):
+    bound = interrupted(part_bound())
+    file = CalibrationFile(tmp_path / 'bound.json', {'profile': 'abc'})
+    file.save(bound.state())
+    restarted = PartBound.from_state(file.load(alpha=0.01, eta=0.05), START)
+    assert restarted.state() == bound.state()
+    assert restarted.bound_ms(10.0) == pytest.approx(bound.bound_ms(10.0), rel=0.02)
 
 
 @pytest.mark.parametrize(
