@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from invented_networks import SINGLE
+from path_spaces import SPACE
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.timing.path_bound import SegmentForecast
 
 
@@ -40,10 +40,4 @@ def foreign_path():
 
 @pytest.fixture(scope='session')
 def path_space():
-    return multi_path_space(
-        skips_per_stage=(1, 1),
-        widths=(1.0, 0.5),
-        pyramid_widths=(1.0, 0.5),
-        proposals=(10, 25, 100),
-        heads=2,
-    )
+    return SPACE

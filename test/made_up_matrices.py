@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from path_spaces import MATRICES
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 
 class MatrixNetwork(Network):
@@ -53,15 +53,7 @@ class MatrixRun(SegmentRun):
 
 @pytest.fixture()
 def network() -> MatrixNetwork:
-    return MatrixNetwork(
-        multi_path_space(
-            skips_per_stage=(1, 2),
-            widths=(1.0, 0.5),
-            pyramid_widths=(1.0, 0.5),
-            proposals=(10, 40),
-            heads=2,
-        )
-    )
+    return MatrixNetwork(MATRICES)
 
 
 @pytest.fixture()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from latency_profiles import profile_of
 from made_up_detector import TINY
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment, read_device_facts
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
 from deadline_perception.extras.weights_writer import build_detector, save_detector
-from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
 
 CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
@@ -28,19 +28,17 @@ def made_up_profile(detector, **changes):
     facts = replace(
         read_device_facts(environment=process_environment(DEFAULT_THREADS)), threads=DEFAULT_THREADS
     )
-    segments = {name: Quantiles.from_samples([3.0] * 5) for name in detector.path_space.carriers()}
     fields = {
+        'segments': dict.fromkeys(
+            detector.path_space.carriers(), Quantiles.from_samples([3.0] * 5)
+        ),
         'facts': facts,
         'config_name': detector.config_name,
         'network_hash': detector.network_hash,
         'input_size': detector.input_size,
         'image_size': (48, 64),
-        'date': '2025-01-01T00:00:00+00:00',
-        'load_before': 0.0,
-        'segments': segments,
-        'paths': {},
     }
-    return LatencyProfile(**{**fields, **changes})
+    return profile_of(**fields | changes)
 
 
 def write_network(folder):

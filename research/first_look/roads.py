@@ -20,9 +20,9 @@ import torch
 from hard_swish import MOST_GRADIENT, keep, sample, student_of, weights_of
 from torch import Tensor, nn
 
-from deadline_perception.extras.data.records import Frame
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.targets import TargetObjects

@@ -1,10 +1,7 @@
 """Programs that are started in a folder import nothing that lies there."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -35,24 +32,13 @@ def test_code_and_modules_see_their_arguments_and_no_module_of_the_folder(folder
 
 def test_nobody_else_starts_python(repository):
     """Commands that name the interpreter are made in one place; the tie of `core/tied_process.py` is isolated."""
-    found = []
-    for file in sorted((repository / 'deadline_perception').rglob('*.py')):
+    package, found = repository / 'deadline_perception', []
+    for file in package.rglob('*.py'):
         text = file.read_text(encoding='utf-8')
         for node in ast.walk(ast.parse(text if 'sys.executable' in text else '')):
-            if (
-                isinstance(node, (ast.List, ast.Tuple))
-                and node.elts
-                and ast.unparse(node.elts[0]) == 'sys.executable'
-            ):
-                found.append(
-                    (
-                        str(Path(file).relative_to(repository / 'deadline_perception')),
-                        ast.unparse(node),
-                    )
-                )
-    elsewhere = [row for row in found if row[0] != 'core/child_command.py']
-    assert [name for name, _ in elsewhere] == [
-        'core/tied_process.py',
-        'tools/support/restart.py',
-    ], elsewhere
-    assert "'-I'" in elsewhere[0][1] and 'sys.orig_argv' in elsewhere[1][1]
+            items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+            if items and ast.unparse(items[0]) == 'sys.executable':
+                found.append((file.relative_to(package).as_posix(), ast.unparse(node)))
+    tied, restart = sorted(row for row in found if row[0] != 'core/child_command.py')
+    assert (tied[0], restart[0]) == ('core/tied_process.py', 'tools/support/restart.py')
+    assert "'-I'" in tied[1] and 'sys.orig_argv' in restart[1]

@@ -1,7 +1,5 @@
 """What a file of another kind holds is refused by place, value and expectation; nothing is taken for something else."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,6 +1,5 @@
-from __future__ import annotations
-
 import json
+import math
 import os
 import subprocess
 import sys
@@ -141,35 +140,24 @@ def test_torch_computes_as_it_is_described_and_with_as_many_threads_as_it_is_tol
 
 def test_an_absent_gpu_is_told_in_one_line():
     torch = pytest.importorskip('torch')
-    with pytest.raises(
-        DeviceNotFound, match=r"device is 'cuda:\d+', but PyTorch .* use the device cpu"
-    ) as caught:
+    message = r"^device is 'cuda:\d+', but PyTorch [^\n]* use the device cpu[^\n]*$"
+    with pytest.raises(DeviceNotFound, match=message):
         read_device_facts(f'cuda:{torch.cuda.device_count()}')
-    assert '\n' not in str(caught.value)
 
 
-def test_a_device_names_its_gpu():
+def test_a_device_names_its_gpu_and_an_unknown_one_is_refused():
     assert [gpu_index(name) for name in ('cpu', 'cuda', 'cuda:1')] == [0, 0, 1]
-
-
-@pytest.mark.parametrize('device', ['gpu', 'cuda:x', 'cpu:0', ''])
-def test_an_unknown_device_is_refused(device):
-    with pytest.raises(ValueError, match='expected cpu, cuda or cuda:INDEX'):
-        read_device_facts(device)
+    for device in ('gpu', 'cuda:x', 'cpu:0', ''):
+        with pytest.raises(ValueError, match='expected cpu, cuda or cuda:INDEX'):
+            read_device_facts(device)
 
 
 @pytest.mark.parametrize(
-    'change',
-    [
-        {'kind': 'tpu'},
-        {'cores': 0},
-        {'threads': 0},
-        {'clock_mhz': float('nan')},
-    ],
+    ('name', 'value'), [('kind', 'tpu'), ('cores', 0), ('threads', 0), ('clock_mhz', math.nan)]
 )
-def test_impossible_facts_are_refused(change):
+def test_impossible_facts_are_refused(name, value):
     with pytest.raises(ValueError, match='expected'):
-        DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, **change})
+        DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, name: value})
 
 
 def test_several_threads_must_not_spin_for_each_other():

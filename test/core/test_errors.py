@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from deadline_perception.core.errors import command_line
@@ -8,14 +6,9 @@ from deadline_perception.core.errors import command_line
 @pytest.mark.parametrize(
     ('on_path', 'beside', 'prefix', 'program'),
     [
-        (True, True, '/ws/install', 'deadline-perception'),
-        (
-            False,
-            True,
-            '/ws/install',
-            "'{bin}/deadline-perception'",
-        ),  # an environment that is not activated
-        (False, False, '/ws/install', 'ros2 run deadline_perception deadline-perception'),
+        (True, True, '/ws', 'deadline-perception'),
+        (False, True, '/ws', "'{bin}/deadline-perception'"),  # in an environment not activated
+        (False, False, '/ws', 'ros2 run deadline_perception deadline-perception'),
         (False, False, '', 'deadline-perception'),
     ],
 )

@@ -32,45 +32,32 @@ SPACE = PathSpace(
 )
 
 
+def _distinct(elements, count: int):
+    return st.lists(elements, min_size=count, max_size=count, unique=True)
+
+
 def _operator(draw, number: int, symbol: str, length: int, alone: bool) -> Operator:
     kind = draw(st.sampled_from((SKIP, 'scale', 'magnifier')))
     count = 2 if kind == SKIP else draw(st.integers(1, 3))
-    values = draw(
-        st.one_of(
-            st.lists(st.integers(-20, 500), min_size=count, max_size=count, unique=True).map(
-                sorted
-            ),
-            st.lists(st.integers(0, 300), min_size=count, max_size=count, unique=True).map(
-                lambda hundredths: [number / 100 for number in sorted(hundredths)]
-            ),
-        )
-    )
-    labels = draw(
-        st.lists(
-            st.text(string.ascii_letters + string.digits + '._', min_size=length, max_size=length),
-            min_size=count,
-            max_size=count,
-            unique=True,
-        )
-    )
+    hundredths = st.integers(0, 300).map(lambda number: number / 100)
+    values = draw(st.one_of(_distinct(st.integers(-20, 500), count), _distinct(hundredths, count)))
+    letters = string.ascii_letters + string.digits + '._'
+    labels = draw(_distinct(st.text(letters, min_size=length, max_size=length), count))
     unlabelled = alone and min(values) >= 0 and draw(st.booleans())
-    return Operator(
-        f'operator{number}', kind, values, symbol, () if unlabelled else labels, draw(st.booleans())
-    )
+    labels = () if unlabelled else labels
+    return Operator(f'operator{number}', kind, sorted(values), symbol, labels, draw(st.booleans()))
 
 
 @st.composite
 def spaces(draw) -> PathSpace:
     """Any declaration: operators alone or side by side under one symbol, segments that depend on some of them."""
     operators = []
-    for symbol in draw(
-        st.lists(st.sampled_from(('a', 'b', 'cd', 'ce', 's')), max_size=3, unique=True)
-    ):
+    symbols = st.lists(st.sampled_from(('a', 'b', 'cd', 'ce', 's')), max_size=3, unique=True)
+    for symbol in draw(symbols):
         shared = draw(st.integers(1, 2))
-        operators += [
-            _operator(draw, len(operators) + more, symbol, draw(st.integers(1, 3)), shared == 1)
-            for more in range(shared)
-        ]
+        for _ in range(shared):
+            length = draw(st.integers(1, 3))
+            operators.append(_operator(draw, len(operators), symbol, length, shared == 1))
     names = draw(st.permutations([operator.name for operator in operators]))
     segments = [Segment('first', 'all')]
     for number, name in enumerate(names):
@@ -83,18 +70,13 @@ def spaces(draw) -> PathSpace:
 @given(space=spaces(), data=st.data())
 def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
     paths = list(space)
-    assert (
-        len(paths)
-        == len(set(paths))
-        == len(space)
-        == math.prod(len(o.settings) for o in space.operators)
-    )
+    count = math.prod(len(operator.settings) for operator in space.operators)
+    assert len(paths) == len(set(paths)) == len(space) == count
     assert paths == sorted(paths) and paths[0] == space.smallest and paths[-1] == space.largest
     path = data.draw(st.sampled_from(paths))
     assert space.parse(str(path)) == path and path in space
-    assert (
-        path.replace(**{operator.name: path[operator.name] for operator in space.operators}) == path
-    )
+    same = {operator.name: path[operator.name] for operator in space.operators}
+    assert path.replace(**same) == path
 
 
 @settings(max_examples=25, deadline=None)
@@ -111,34 +93,20 @@ def test_carriers_run_their_keys(space, data):
 
 
 def test_names_worked_out_by_hand():
-    assert [
-        str(path)
-        for path in (SPACE.smallest, SPACE.largest, SPACE.largest.replace(deep1='skip', size=0.5))
-    ] == ['s11-r0.25-wb', 's00-wa', 's01-r0.50-wa']
+    paths = SPACE.smallest, SPACE.largest, SPACE.largest.replace(deep1='skip', size=0.5)
+    assert list(map(str, paths)) == ['s11-r0.25-wb', 's00-wa', 's01-r0.50-wa']
     assert str(MAGNIFIER.parse('ztele-n4')) == 'ztele-n4' and str(CLASSIFIER.largest) == 'l4'
     assert [str(path) for path in SINGLE] == ['whole']
     assert SINGLE.parse('whole') == SINGLE.largest == SINGLE.smallest
-    unsaid = PathSpace(
-        (Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True),),
-        (Segment('all', 'all', 'size'),),
-    )
+    size = Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True)
+    unsaid = PathSpace((size,), (Segment('all', 'all', 'size'),))
     assert [str(path) for path in unsaid] == ['r0.50', 'whole']
     assert unsaid.parse('whole') == unsaid.largest
 
 
 @pytest.mark.parametrize(
     'name',
-    [
-        '',
-        'whole',
-        's00',
-        's000-wa',
-        's02-wa',
-        's00-wc',
-        's00-wa ',
-        's00-r0.5-wa',
-        's00--wa',
-    ],
+    ['', 'whole', 's00', 's000-wa', 's02-wa', 's00-wc', 's00-wa ', 's00-r0.5-wa', 's00--wa'],
 )
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match='expected a form such as s00-wa or s11-r0.25-wb'):
@@ -146,12 +114,8 @@ def test_other_names_are_refused(name):
 
 
 def test_keys_name_what_decides_the_work_and_a_skipped_segment_has_none():
-    assert SPACE.keys(SPACE.parse('s01-r0.50-wb')) == (
-        'begin',
-        'resize@r0.50',
-        'deep0@r0.50',
-        'end@wb-r0.50',
-    )
+    keys = SPACE.keys(SPACE.parse('s01-r0.50-wb'))
+    assert keys == ('begin', 'resize@r0.50', 'deep0@r0.50', 'end@wb-r0.50')
     assert SPACE.key(3, SPACE.parse('s01-wb')) is None
     assert SPACE.key(3, SPACE.parse('s00-wb')) == 'deep1'
     assert SPACE.keys(SPACE.largest, 3) == ('deep1', 'end@wa-r1.00')
@@ -179,31 +143,17 @@ ALTERNATIVES = PathSpace(
 
 def test_a_path_has_what_its_alternative_has_and_pins_the_rest():
     paths = list(ALTERNATIVES)
-    assert list(map(str, paths)) == [
-        'mplain',
-        'mwide-w0.50-s1',
-        'mwide-w0.50-s0',
-        'mwide-w1.00-s1',
-        'mwide-w1.00-s0',
-    ]
+    wide = 'mwide-w0.50-s1 mwide-w0.50-s0 mwide-w1.00-s1 mwide-w1.00-s0'
+    assert list(map(str, paths)) == ['mplain', *wide.split()]
     assert len(ALTERNATIVES) == 5 == len(set(paths))
     assert [ALTERNATIVES.parse(str(path)) for path in paths] == paths
     plain = ALTERNATIVES.parse('mplain')
     assert plain == ALTERNATIVES.smallest == ExecutionPath((0, 0, 0), ALTERNATIVES)
     assert plain.settings == (0, 1, 1)
     assert ALTERNATIVES.keys(plain) == ('choose', 'plain', 'end@mplain')
-    assert ALTERNATIVES.keys(ALTERNATIVES.parse('mwide-w0.50-s1')) == (
-        'choose',
-        'wide@w0.50',
-        'end@mwide',
-    )
-    assert [ALTERNATIVES.applies(number, plain) for number in range(5)] == [
-        True,
-        True,
-        False,
-        False,
-        True,
-    ]
+    keys = ALTERNATIVES.keys(ALTERNATIVES.parse('mwide-w0.50-s1'))
+    assert keys == ('choose', 'wide@w0.50', 'end@mwide')
+    assert [number for number in range(5) if ALTERNATIVES.applies(number, plain)] == [0, 1, 4]
     assert plain.replace(width=0.5) == plain and plain.replace(model='wide') == ALTERNATIVES.largest
     assert ALTERNATIVES.carriers()['deep@w0.50'] == {0: 1, 1: 0, 2: 1}
     assert not SPACE.has_alternatives and SPACE.applies(3, SPACE.largest)
@@ -211,36 +161,26 @@ def test_a_path_has_what_its_alternative_has_and_pins_the_rest():
 
 @pytest.mark.parametrize('only_on', [('way', 'x'), ('model', 'other'), ('model',)])
 def test_alternatives_that_are_not_decided_before_are_refused(only_on):
-    choose, wide = (
+    segments = (
         Segment('choose', 'pre', 'model'),
         Segment('wide', 'body', 'width', only_on=('model', 'wide')),
+        Segment('end', 'head', only_on=only_on),
     )
     with pytest.raises(ValueError, match='segment end runs only on'):
-        PathSpace(
-            ALTERNATIVES.operators[:2], (choose, wide, Segment('end', 'head', only_on=only_on))
-        )
+        PathSpace(ALTERNATIVES.operators[:2], segments)
 
 
 def test_operators_are_decided_in_the_order_of_segments():
     path = SPACE.parse('s10-r0.50-wb')
-    assert [SPACE.prefix(path, segment) for segment in range(6)] == [
-        (),
-        (),
-        (1,),
-        (1, 0),
-        (1, 0, 1),
-        (1, 0, 1, 0),
-    ]
-    assert [operator.name for operator in SPACE.of_kind(SKIP)] == [
-        'deep0',
-        'deep1',
-    ] and SPACE.of_kind('width') == ()
+    prefixes = [SPACE.prefix(path, segment) for segment in range(6)]
+    assert prefixes == [(), (), (1,), (1, 0), (1, 0, 1), (1, 0, 1, 0)]
+    assert [operator.name for operator in SPACE.of_kind(SKIP)] == ['deep0', 'deep1']
+    assert SPACE.of_kind('width') == ()
 
 
 def test_settings_lie_on_a_scale_of_work():
-    assert Operator('count', 'proposals', (1, 10, 100), 'p').positions == pytest.approx(
-        (0.0, 2.302585, 4.605170)
-    )
+    counts = Operator('count', 'proposals', (1, 10, 100), 'p')
+    assert counts.positions == pytest.approx((0.0, 2.302585, 4.605170))
     assert Operator('width', 'width', (0.25, 1.0), 'w').positions == (0.25, 1.0)
     assert Operator('way', 'switch', ('b', 'a'), 'h').positions == (0.0, 1.0)
     assert Operator('level', 'level', (0, 1, 7), 'l').positions == (0.0, 1.0, 2.0)
@@ -259,19 +199,18 @@ def test_a_path_knows_its_settings_and_changes_by_name():
     assert path['way'] == 'b'
     assert path['deep0'] == 'run'
     assert path.settings == (1, 1, 0, 0)
-    with pytest.raises(
-        ValueError, match="operator is 'width', expected one of deep0, deep1, size, way"
+    for change, message in (
+        ({'width': 0.5}, "operator is 'width', expected one of deep0, deep1, size, way"),
+        ({'size': 0.3}, 'size is 0.3, expected one of 0.25, 0.50, 1.00'),
     ):
-        path.replace(width=0.5)
-    with pytest.raises(ValueError, match='size is 0.3, expected one of 0.25, 0.50, 1.00'):
-        path.replace(size=0.3)
+        with pytest.raises(ValueError, match=message):
+            path.replace(**change)
 
 
 @pytest.mark.parametrize('indices', [(), (0, 0, 0), (2, 0, 0, 0), (0, 0, 0, -1), (0, 0, 0, 0, 0)])
 def test_indices_that_are_no_path_are_refused(indices):
-    with pytest.raises(
-        ValueError, match=r'expected an index for each of 4 operators, below \(2, 2, 3, 2\)'
-    ):
+    message = r'expected an index for each of 4 operators, below \(2, 2, 3, 2\)'
+    with pytest.raises(ValueError, match=message):
         ExecutionPath(indices, SPACE)
 
 

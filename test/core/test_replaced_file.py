@@ -1,7 +1,5 @@
 """A file that is replaced is the old one or the new one, whenever its writer dies."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

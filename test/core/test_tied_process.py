@@ -1,7 +1,5 @@
 """Programs end with whoever started them, asked first where that is wanted."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

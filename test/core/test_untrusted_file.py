@@ -1,7 +1,5 @@
 """Whatever lies at a path, it is read within its limits or refused in one printable line."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading
@@ -24,14 +22,10 @@ from deadline_perception.extras.plain_yaml import read_yaml
 def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):
     os.mkfifo(tmp_path / 'pipe')
     (tmp_path / 'link').symlink_to('/dev/zero')
+    kinds = {'pipe': 'a pipe', 'link': 'a device', 'socket': 'a socket', '.': 'a folder'}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / 'socket'))
-        for name, kind in (
-            ('pipe', 'a pipe'),
-            ('link', 'a device'),
-            ('socket', 'a socket'),
-            ('.', 'a folder'),
-        ):
+        for name, kind in kinds.items():
             with pytest.raises(FileRefused, match=f'it is no ordinary file but {kind}'):
                 read_bytes(tmp_path / name, 100)
             with pytest.raises(FileRefused, match=kind):
@@ -102,13 +96,11 @@ def test_json_is_read():
     }
 
 
+TEXTS = st.text(max_size=200).map(lambda text: text.encode('utf-8', 'surrogatepass'))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    content=st.one_of(
-        st.binary(max_size=200),
-        st.text(max_size=200).map(lambda text: text.encode('utf-8', 'surrogatepass')),
-    )
-)
+@given(content=st.one_of(st.binary(max_size=200), TEXTS))
 def test_any_file_is_read_or_refused_in_one_printable_line(tmp_path, content):
     file = tmp_path / 'file'
     file.write_bytes(content)
@@ -130,8 +122,5 @@ def test_any_text_becomes_printable(text, limit):
 
 def test_controls_of_a_terminal_are_shown_as_they_are_written():
     assert printable('a\x1b[31m\x07b\u202ec\n d') == r'a\x1b[31m\x07b\u202ec d'
-    assert (
-        str(DeadlinePerceptionError('it ends with:\n  \x1b]0;title\x07'))
-        == 'it ends with:\n  \\x1b]0;title\\x07'
-    )
-    assert str(DeadlinePerceptionError('Straße 2 µm')) == 'Straße 2 µm'
+    error = DeadlinePerceptionError('it ends with:\n  \x1b]0;title\x07 Straße 2 µm')
+    assert str(error) == 'it ends with:\n  \\x1b]0;title\\x07 Straße 2 µm'

@@ -8,17 +8,10 @@ import pytest
 from continuations import continuations
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from path_spaces import SPACE
 
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy, pareto_frontiers
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 25, 100),
-    heads=2,
-)
 PATHS = list(SPACE)
 SEGMENTS = len(SPACE.segments)
 TIMES_MS = st.one_of(st.floats(-20.0, 200.0), st.just(math.inf), st.just(-math.inf), st.just(0.0))
@@ -79,17 +72,6 @@ def test_frontier_of_groups_computed_by_hand():
     members, begins = pareto_frontiers(groups, costs, qualities)
     assert members.tolist() == [1, 0, 5, 6]
     assert begins.tolist() == [0, 3, 4]
-
-
-def test_paths_iterate_in_the_order_that_prefixes_are_numbered_by(policies):
-    policy = policies[0][0]
-    for segment in range(SEGMENTS):
-        numbers = policy._prefix_numbers(segment)
-        by_prefix = {}
-        for path, number in zip(PATHS, numbers.tolist()):
-            by_prefix.setdefault(SPACE.prefix(path, segment), set()).add(number)
-        assert all(len(found) == 1 for found in by_prefix.values())
-        assert sorted(min(found) for found in by_prefix.values()) == list(range(len(by_prefix)))
 
 
 @settings(max_examples=200, deadline=None)
@@ -190,6 +172,11 @@ def test_refuses_what_cannot_be_decided_on(policies, foreign_path):
     for factor in (0.0, -1.0, math.nan, math.inf, 1_000_001.0):
         with pytest.raises(ValueError, match='factor is'):
             policy.plan(10.0, factor)
+    message = r'p90_share is .*, expected a share of a bound in \(0, 1\]'
+    for share in (0.0, -0.5, 1.5, math.nan):
+        for decide in (policy.plan, partial(policy.redecide, PATHS[0], 1)):
+            with pytest.raises(ValueError, match=message):
+                decide(50.0, 1.0, p90_share=share)
     with pytest.raises(ValueError, match='not one of the network'):
         policy.redecide(foreign_path, 0, 10.0, 1.0)
     for segment in (-1, SEGMENTS):
@@ -197,59 +184,45 @@ def test_refuses_what_cannot_be_decided_on(policies, foreign_path):
             policy.redecide(PATHS[0], segment, 10.0, 1.0)
 
 
-def test_refuses_impossible_forecasts_qualities_and_settings(make_forecast, make_quality):
-    good_forecast, good_quality = (
-        make_forecast(SPACE, lambda name: 1.0),
-        make_quality(dict.fromkeys(PATHS, 0.5)),
-    )
+def test_refuses_impossible_forecasts_and_qualities(make_forecast, make_quality):
     for wrong_ms in (math.nan, -1.0, math.inf):
+        forecast = make_forecast(SPACE, lambda name: wrong_ms)
         with pytest.raises(ValueError, match='forecast of path .* ms, expected'):
-            FrontierPolicy(SPACE, make_forecast(SPACE, lambda name: wrong_ms), good_quality)
+            FrontierPolicy(SPACE, forecast, make_quality(dict.fromkeys(PATHS, 0.5)))
     for wrong in (math.nan, -0.1, 1.1):
+        quality = make_quality({**dict.fromkeys(PATHS, 1.0), PATHS[7]: wrong})
         with pytest.raises(ValueError, match=f'quality of path {PATHS[7]} is'):
-            FrontierPolicy(
-                SPACE, good_forecast, make_quality({**dict.fromkeys(PATHS, 1.0), PATHS[7]: wrong})
-            )
+            FrontierPolicy(SPACE, make_forecast(SPACE, lambda name: 1.0), quality)
 
 
-def test_frontiers_built_ahead_decide_as_those_built_when_needed(make_forecast, make_quality):
-    rng = np.random.default_rng(5)
-    times_ms = {}
-    forecast = make_forecast(
-        SPACE, lambda name: times_ms.setdefault(name, float(rng.uniform(0, 9)))
-    )
-    quality = make_quality({path: float(rng.uniform()) for path in PATHS})
-    ahead, lazy = FrontierPolicy(SPACE, forecast, quality), FrontierPolicy(SPACE, forecast, quality)
+@pytest.fixture
+def longer_is_better(make_forecast, make_quality):
+    """Forecast and qualities that rise with the number of the path."""
+    quality = make_quality({path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)})
+    return make_forecast(SPACE, lambda key: 1.0 + len(key) % 5), quality
+
+
+def test_frontiers_built_ahead_decide_as_those_built_when_needed(longer_is_better):
+    ahead, lazy = (FrontierPolicy(SPACE, *longer_is_better) for _ in range(2))
     ahead.prepare()
     for path in PATHS[::7]:
         for segment in range(SEGMENTS):
-            assert ahead.redecide(path, segment, 25.0, 1.0) == lazy.redecide(
-                path, segment, 25.0, 1.0
-            )
+            of_both = [policy.redecide(path, segment, 15.0, 1.0) for policy in (ahead, lazy)]
+            assert of_both[0] == of_both[1]
 
 
-def test_whatever_time_a_frame_has_it_starts_where_it_is_said_to(make_forecast, make_quality):
-    policy = FrontierPolicy(
-        SPACE,
-        make_forecast(SPACE, lambda key: 1.0 + len(key) % 5),
-        make_quality({path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)}),
-    )
+def test_whatever_time_a_frame_has_it_starts_where_it_is_said_to(longer_is_better):
+    policy, rng = FrontierPolicy(SPACE, *longer_is_better), random.Random(0)
     planned = {path for level in LEVELS for path, _, _ in policy.starts(level)}
     assert 1 < len(planned) < len(SPACE)
-    rng = random.Random(0)
     for _ in range(500):
-        budget_ms, p90_share = (
-            rng.choice((0.0, math.inf, rng.uniform(0.0, 30.0))),
-            rng.uniform(0.5, 1.0),
-        )
-        assert policy.plan(budget_ms, 1.0, p90_share).path in planned
+        budget_ms = rng.choice((0.0, math.inf, rng.uniform(0.0, 30.0)))
+        assert policy.plan(budget_ms, 1.0, rng.uniform(0.5, 1.0)).path in planned
 
 
-def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
-    forecast = make_forecast(SPACE, lambda key: 1.0 + len(key) % 5)
-    quality = make_quality({path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)})
+def test_only_paths_that_are_kept_ready_are_chosen(longer_is_better):
     kept = random.Random(3).sample(list(SPACE), 5)
-    policy = FrontierPolicy(SPACE, forecast, quality, paths=kept)
+    policy = FrontierPolicy(SPACE, *longer_is_better, paths=kept)
     policy.prepare()
     for budget_ms in (0.0, 10.0, 20.0, 30.0, math.inf):
         choice = policy.plan(budget_ms, 1.0)
@@ -401,16 +374,6 @@ def test_segments_within_their_bounds_are_in_time(cases, which, share, factor, p
         after_ms = case.forecast_ms(choice.path, segment + 1) if segment + 1 < SEGMENTS else 0.0
         left_ms -= (case.forecast_ms(choice.path, segment) - after_ms) * factor * paces[segment]
     assert left_ms >= -1e-6
-
-
-@pytest.mark.parametrize('p90_share', [0.0, -0.5, 1.5, math.nan])
-def test_a_share_that_is_none_is_refused(cases, p90_share):
-    with pytest.raises(
-        ValueError, match=r'p90_share is .*, expected a share of a bound in \(0, 1\]'
-    ):
-        cases[0].policy.plan(50.0, 1.0, p90_share)
-    with pytest.raises(ValueError, match='p90_share is'):
-        cases[0].policy.redecide(PATHS[0], 1, 50.0, 1.0, p90_share=p90_share)
 
 
 def test_a_share_between_two_levels_is_taken_for_the_slower_pace(cases):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from unittest import mock
@@ -15,6 +13,7 @@ from deadline_perception.decision import pass_policy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import PassQuality
+from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.time_model import TimeModel
 
 # A first look of 5 ms, then a closer one of 10 ms and of 10 more where its skip runs; or the closer one alone.
@@ -33,16 +32,9 @@ SPACE = PathSpace(
     ),
 )
 COST_MS = {'coarse': 5.0, 'body': 9.0, 'deep': 10.0, 'end': 1.0}
+TIMES = SegmentForecast(SPACE, COST_MS)
 QUALITY = {'crun-alone': 0.3, 'crun-s1': 0.45, 'crun-s0': 0.55, 's1': 0.4, 's0': 0.5}
 FACTOR, LIKELY = 1.3, 0.85  # bound and nine of ten frames over the forecast
-
-
-class Times:
-    def forecast_ms(self, path, segment=0):
-        return sum(COST_MS[key] for key in SPACE.keys(path, segment))
-
-    def table(self, paths, segment=0):
-        return np.array([self.forecast_ms(path, segment) for path in paths])
 
 
 class Qualities:
@@ -68,7 +60,7 @@ class QualitiesBySize(Qualities, PassQuality):
 
 @pytest.fixture(scope='module', params=[Qualities, QualitiesBySize])
 def policy(request):
-    made = PassPolicy(SPACE, Times(), request.param())
+    made = PassPolicy(SPACE, TIMES, request.param())
     made.prepare()
     return made
 
@@ -87,7 +79,13 @@ def chance_of_more(remaining_ms, forecast_ms):
 
 @pytest.mark.parametrize(
     ('remaining_ms', 'path'),
-    [(100.0, 'crun-s0'), (20.0, 'crun-s1'), (15.0, 'crun-s1'), (6.6, 'crun-alone')],
+    [
+        (math.inf, 'crun-s0'),
+        (100.0, 'crun-s0'),
+        (20.0, 'crun-s1'),
+        (15.0, 'crun-s1'),
+        (6.6, 'crun-alone'),
+    ],
 )
 def test_takes_as_many_passes_as_are_worth_their_time(policy, remaining_ms, path):
     choice = policy.plan(remaining_ms, FACTOR, LIKELY)
@@ -101,37 +99,35 @@ def test_takes_as_many_passes_as_are_worth_their_time(policy, remaining_ms, path
 
 @given(st.floats(6.5, 60.0))
 def test_no_path_with_a_mandatory_part_that_fits_is_expected_to_be_better(remaining_ms):
-    policy = PassPolicy(SPACE, Times(), Qualities(), keep_epsilon=0.0)
+    policy = PassPolicy(SPACE, TIMES, Qualities(), keep_epsilon=0.0)
 
     def expected(path):
-        whole = chance(remaining_ms, Times().forecast_ms(path)) * QUALITY[str(path)]
+        of_all = chance(remaining_ms, TIMES.forecast_ms(path))
         if path['coarse'] == 'none':
-            return whole
-        first = 5.0
-        of_both = chance_of_more(remaining_ms, Times().forecast_ms(path))
+            return of_all * QUALITY[str(path)]
+        of_both = chance_of_more(remaining_ms, TIMES.forecast_ms(path))
         gain = QUALITY[str(path)] - QUALITY['crun-alone']
-        return chance(remaining_ms, first) * QUALITY['crun-alone'] + of_both * gain
+        return chance(remaining_ms, 5.0) * QUALITY['crun-alone'] + of_both * gain
 
-    fits = [
-        path
-        for path in SPACE
-        if (5.0 if path['coarse'] == 'run' else Times().forecast_ms(path)) * FACTOR <= remaining_ms
-    ]
+    def fits(path):
+        mandatory_ms = 5.0 if path['coarse'] == 'run' else TIMES.forecast_ms(path)
+        return mandatory_ms * FACTOR <= remaining_ms
+
     choice = policy.plan(remaining_ms, FACTOR, LIKELY)
     assert choice.feasible
-    best = max(expected(path) for path in fits)
+    best = max(expected(path) for path in SPACE if fits(path))
     assert expected(choice.path) == pytest.approx(best) or choice.path['coarse'] == 'none'
 
 
 def test_of_second_looks_none_is_planned_that_is_less_likely_than_not_to_be_in_time():
     paths = [SPACE.parse(name) for name in ('crun-s0', 'crun-s1', 'crun-alone')]
-    policy = PassPolicy(SPACE, Times(), Qualities(), paths=paths)
-    deep_ms = Times().forecast_ms(paths[0])
+    policy = PassPolicy(SPACE, TIMES, Qualities(), paths=paths)
+    deep_ms = TIMES.forecast_ms(paths[0])
     for remaining_ms in np.linspace(8.0, 1.3 * deep_ms, 60):
         path = policy.plan(remaining_ms, FACTOR, LIKELY).path
-        assert path['fine'] == 'none' or chance(remaining_ms, Times().forecast_ms(path)) >= 0.5
+        assert path['fine'] == 'none' or chance(remaining_ms, TIMES.forecast_ms(path)) >= 0.5
         after = policy.redecide(paths[0], 1, remaining_ms - 5.0, FACTOR, 5.0, LIKELY).path
-        rest_ms = Times().forecast_ms(after, 1)
+        rest_ms = TIMES.forecast_ms(after, 1)
         assert after['fine'] == 'none' or chance(remaining_ms - 5.0, rest_ms) >= 0.5
 
 
@@ -140,7 +136,7 @@ def test_one_look_is_taken_where_it_alone_is_worth_more():
         def quality(self, path):
             return 0.9 if str(path) == 's1' else QUALITY[str(path)]
 
-    policy = PassPolicy(SPACE, Times(), Alone())
+    policy = PassPolicy(SPACE, TIMES, Alone())
     assert policy.plan(14.0, FACTOR, LIKELY).path == SPACE.parse('s1')
 
 
@@ -171,10 +167,6 @@ def test_a_bound_of_exactly_the_time_that_is_left_fits(policy):
     assert not policy.redecide(path, 1, math.nextafter(bound_ms, 0), FACTOR, 5.0, LIKELY).feasible
 
 
-def test_with_all_the_time_there_is_the_best_path_is_taken(policy):
-    assert policy.plan(math.inf, FACTOR, LIKELY).path == SPACE.largest
-
-
 @pytest.mark.parametrize('at', [0, 1, 3])
 def test_what_is_decided_agrees_with_what_has_run(policy, at):
     for path in SPACE:
@@ -188,14 +180,14 @@ def test_what_is_decided_agrees_with_what_has_run(policy, at):
 def test_a_space_without_results_is_refused():
     plain = PathSpace((), (Segment('all', 'all'),))
     with pytest.raises(ValueError, match='declares no result'):
-        PassPolicy(plain, Times(), Qualities())
+        PassPolicy(plain, TIMES, Qualities())
 
 
 @pytest.mark.parametrize('p90_share', [1.0, 0.8, 0.5])
 def test_one_look_alone_is_decided_as_by_the_frontier(p90_share):
     singles = [path for path in SPACE if path['coarse'] == 'none']
-    passes = PassPolicy(SPACE, Times(), Qualities(), paths=singles)
-    frontier = FrontierPolicy(SPACE, Times(), Qualities(), paths=singles)
+    passes = PassPolicy(SPACE, TIMES, Qualities(), paths=singles)
+    frontier = FrontierPolicy(SPACE, TIMES, Qualities(), paths=singles)
     for remaining_ms in (13.0, 15.0, 22.0, 24.0, 26.0, 27.0):
         of_both = [one.plan(remaining_ms, FACTOR, p90_share) for one in (passes, frontier)]
         assert of_both[0].path == of_both[1].path
@@ -205,8 +197,8 @@ def test_one_look_alone_is_decided_as_by_the_frontier(p90_share):
 @pytest.mark.parametrize('name', ['s1', 'crun-s0'])
 def test_a_path_that_alone_is_kept_ready_is_taken_with_its_quality(name):
     path = SPACE.parse(name)
-    choice = PassPolicy(SPACE, Times(), Qualities(), paths=[path]).plan(50.0, FACTOR)
-    assert (choice.path, choice.forecast_ms) == (path, Times().forecast_ms(path))
+    choice = PassPolicy(SPACE, TIMES, Qualities(), paths=[path]).plan(50.0, FACTOR)
+    assert (choice.path, choice.forecast_ms) == (path, TIMES.forecast_ms(path))
     assert choice.feasible and choice.quality == pytest.approx(QUALITY[name])
 
 
@@ -220,12 +212,12 @@ def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_ane
 @pytest.mark.parametrize('quality', [Qualities, QualitiesBySize])
 @given(remaining_ms=st.floats(0.5, 40.0))
 def test_after_a_result_so_far_no_path_is_expected_to_add_more(quality, remaining_ms):
-    policy = PassPolicy(SPACE, Times(), quality(), keep_epsilon=0.0)
+    policy = PassPolicy(SPACE, TIMES, quality(), keep_epsilon=0.0)
     planned = SPACE.parse('crun-s1')
     choice = policy.redecide(planned, 1, remaining_ms, FACTOR, 5.0, LIKELY)
 
     def added(path):
-        rest_ms = Times().forecast_ms(path, 1)
+        rest_ms = TIMES.forecast_ms(path, 1)
         sure = rest_ms == 0.0
         gain = QUALITY[str(path)] - QUALITY['crun-alone']
         return gain * (1.0 if sure else chance_of_more(remaining_ms, rest_ms))
@@ -243,19 +235,11 @@ def test_a_plan_is_kept_where_another_path_is_hardly_better(gain, epsilon, is_ke
         def quality(self, path):
             return 0.3 if path['fine'] == 'none' else 0.5 + gain * (path['deep'] == 'run')
 
-    policy = PassPolicy(SPACE, Times(), Even(), keep_epsilon=epsilon)
+    policy = PassPolicy(SPACE, TIMES, Even(), keep_epsilon=epsilon)
     worse, better = map(SPACE.parse, ('crun-s1', 'crun-s0'))
     for path in (worse, better):
         kept = policy.redecide(path, 1, math.inf, FACTOR, 5.0, LIKELY).path
         assert kept == (path if is_kept else better)
-
-
-class QualitiesApart(QualitiesBySize):
-    """The deep path is better for large objects and worse for small ones."""
-
-    def by_size(self, paths):
-        deep = np.array([path['deep'] == 'run' for path in paths]) * 0.2
-        return self.table(paths)[:, None] + deep[:, None] * [1.0, -1.0]
 
 
 @given(
@@ -268,7 +252,7 @@ def test_only_a_plan_near_the_best_is_kept_unseen(large, remaining_ms, epsilon, 
     name, segment = planned
     choices = []
     for most in (None, math.inf):
-        policy = PassPolicy(SPACE, Times(), QualitiesApart(), keep_epsilon=epsilon)
+        policy = PassPolicy(SPACE, TIMES, QualitiesBySize(), keep_epsilon=epsilon)
         policy._weigh(np.array([large, 1.0 - large]))
         if most is not None:
             policy._most = [most] * len(policy._most)  # so that it always looks
@@ -278,7 +262,7 @@ def test_only_a_plan_near_the_best_is_kept_unseen(large, remaining_ms, epsilon, 
 
 
 def test_no_array_is_made_for_a_plan_that_no_path_can_beat(monkeypatch):
-    policy = PassPolicy(SPACE, Times(), QualitiesApart())
+    policy = PassPolicy(SPACE, TIMES, QualitiesBySize())
     policy.prepare()
     path = SPACE.parse('crun-s0')
     expected = policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY)
@@ -307,10 +291,10 @@ def test_a_few_paths_are_decided_as_many(remaining_ms, planned, ratios):
 
 
 def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
-    class Followed(QualitiesApart):
+    class Followed(QualitiesBySize):
         scene = SimpleNamespace(weights=np.array([0.0, 1.0]), followers=[])
 
-    policy = PassPolicy(SPACE, Times(), Followed())
+    policy = PassPolicy(SPACE, TIMES, Followed())
     small = policy.plan(100.0, FACTOR, LIKELY)
     assert small.path == SPACE.parse('crun-s1')
     for renew in Followed.scene.followers:
@@ -320,21 +304,21 @@ def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
 
 
 def test_a_prepared_policy_has_all_frontiers_at_hand():
-    policy = PassPolicy(SPACE, Times(), Qualities())
+    policy = PassPolicy(SPACE, TIMES, Qualities())
     policy.prepare()
     assert all(None not in of_level for of_level in policy._frontiers_of.values())
 
 
 def test_the_first_result_alone_has_to_fit_where_every_path_begins_with_it():
     paths = [path for path in SPACE if path['coarse'] == 'run']
-    choice = PassPolicy(SPACE, Times(), Qualities(), paths=paths).plan(12.0, FACTOR, LIKELY)
+    choice = PassPolicy(SPACE, TIMES, Qualities(), paths=paths).plan(12.0, FACTOR, LIKELY)
     assert choice.feasible and choice.bound_ms == pytest.approx(5.0 * FACTOR)
 
 
 def followed(ratios, *, keep_epsilon=0.005):
     """A policy whose time model has seen frames that took so many times what was forecast."""
-    policy = PassPolicy(SPACE, Times(), Qualities(), keep_epsilon=keep_epsilon)
-    times = TimeModel(SPACE, Times(), fresh_bound())
+    policy = PassPolicy(SPACE, TIMES, Qualities(), keep_epsilon=keep_epsilon)
+    times = TimeModel(SPACE, TIMES, fresh_bound())
     for ratio in ratios:
         times.whole.observe(10.0, 10.0 * ratio)
     policy.learn_from(times)

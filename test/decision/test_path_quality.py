@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from invented_networks import SINGLE
 from known_qualities import PATHS, SPACE, logistic_ap, sample
+from path_spaces import ONE_PATH, space_of
 
 from deadline_perception.core.execution_path import (
     MODEL,
@@ -18,7 +20,6 @@ from deadline_perception.decision.path_quality import (
     PathQuality,
     QualityTableError,
 )
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 
 def test_recovers_a_truth_that_adds_up():
@@ -31,11 +32,8 @@ def test_pairs_of_operators_are_seen():
     """A head that pays only behind a wide backbone; width and head alone could not say so."""
 
     def paired_ap(path):
-        return (
-            0.1
-            + 0.2 * path['width']
-            + 0.3 * (int(path['head']) / 2) * (path['width'] - 0.25) / 0.75
-        )
+        of_both = (int(path['head']) / 2) * (path['width'] - 0.25) / 0.75
+        return 0.1 + 0.2 * path['width'] + 0.3 * of_both
 
     quality = PathQuality({path: paired_ap(path) for path in sample(80)})
     gains = [
@@ -73,16 +71,15 @@ def test_measurement_and_model_are_weighed_by_their_variances():
 @given(seed=st.integers(0, 10_000), error=st.floats(0.001, 0.5))
 def test_expected_values_lie_between_measurement_and_model(seed, error):
     rng = np.random.default_rng(seed)
-    known = {
-        path: float(np.clip(logistic_ap(path) + rng.normal(0, 0.05), 0, 1))
-        for path in sample(30, seed)
-    }
-    model = MonotoneModel(list(known), list(known.values())).predict(list(known))
+    paths = sample(30, seed)
+    noisy = [logistic_ap(path) + rng.normal(0, 0.05) for path in paths]
+    measured = np.clip(noisy, 0, 1)
+    known = dict(zip(paths, measured.tolist()))
+    model = MonotoneModel(paths, measured).predict(paths)
     expected, more = (
-        PathQuality(known, errors=dict.fromkeys(known, value)).table(list(known))
+        PathQuality(known, errors=dict.fromkeys(paths, value)).table(paths)
         for value in (error, 2 * error)
     )
-    measured = np.array(list(known.values()))
     assert (expected >= np.minimum(model, measured) - 1e-12).all()
     assert (expected <= np.maximum(model, measured) + 1e-12).all()
     assert (np.abs(more - model) <= np.abs(expected - model) + 1e-12).all()
@@ -97,33 +94,29 @@ def test_predictions_are_in_range_and_a_larger_setting_never_harms(seed, count):
     predicted = dict(zip(PATHS, model.predict(PATHS)))
     assert all(0.0 <= value <= 1.0 for value in predicted.values())
     for path in PATHS[::11]:
-        larger = [
-            path.replace(**{operator.name: operator.settings[-1]}) for operator in SPACE.operators
-        ]
-        assert all(predicted[other] >= predicted[path] - 1e-9 for other in larger)
+        for operator in SPACE.operators:
+            larger = path.replace(**{operator.name: operator.settings[-1]})
+            assert predicted[larger] >= predicted[path] - 1e-9
 
 
 def test_setting_that_was_not_measured_lies_between_its_neighbours():
     measured = {SPACE.largest.replace(width=width): ap for width, ap in ((1.0, 0.6), (0.5, 0.2))}
     quality = PathQuality(measured)
     # Half-way between odds of 1.5 and 0.25 on the logistic scale: sqrt(1.5 * 0.25) = 0.612.
-    assert quality.quality(SPACE.largest.replace(width=0.75)) == pytest.approx(
-        0.612 / 1.612, abs=0.01
-    )
-    assert quality.quality(SPACE.largest.replace(width=0.25)) == pytest.approx(0.2, abs=0.01)
+    for width, expected in ((0.75, 0.612 / 1.612), (0.25, 0.2)):
+        found = quality.quality(SPACE.largest.replace(width=width))
+        assert found == pytest.approx(expected, abs=0.01)
 
 
 def test_file_round_trip(tmp_path):
-    quality = PathQuality(
-        {path: logistic_ap(path) for path in sample(10)},
-        weights_hash='abc',
-        dataset='drive',
-        errors={path: 0.001 * at for at, path in enumerate(sample(10))},
-    )
-    quality.save(tmp_path / 'quality.json')
-    loaded = PathQuality.load(tmp_path / 'quality.json', SPACE)
-    second = json.loads((tmp_path / 'quality.json').read_text())['paths'][str(sample(10)[1])]
-    assert second == {'ap': logistic_ap(sample(10)[1]), 'ap_error': 0.001}
+    file, paths = tmp_path / 'quality.json', sample(10)
+    known = {path: logistic_ap(path) for path in paths}
+    errors = {path: 0.001 * at for at, path in enumerate(paths)}
+    quality = PathQuality(known, weights_hash='abc', dataset='drive', errors=errors)
+    quality.save(file)
+    loaded = PathQuality.load(file, SPACE)
+    second = json.loads(file.read_text())['paths'][str(paths[1])]
+    assert second == {'ap': logistic_ap(paths[1]), 'ap_error': 0.001}
     assert (loaded.weights_hash, loaded.dataset, loaded.metric) == ('abc', 'drive', 'ap')
     assert (loaded.known, loaded.errors) == (quality.known, quality.errors)
     assert loaded.table(PATHS).tolist() == quality.table(PATHS).tolist()
@@ -136,6 +129,14 @@ def test_check_names_both_networks():
         quality.check('xyz')
 
 
+NAME = 's00-w1.00-p10-h0'
+
+
+def table(name=NAME, **measured) -> str:
+    """Of one path."""
+    return json.dumps({'weights_hash': 'a', 'paths': {name: measured}})
+
+
 @pytest.mark.parametrize(
     'content, message',
     [
@@ -143,24 +144,15 @@ def test_check_names_both_networks():
         ('{', 'cannot be read'),
         ('[]', 'holds list, expected a JSON object'),
         ('{"weights_hash": "a"}', "lack 'paths'"),
-        ('{"paths": {"s00-w1.00-p10-h0": {"ap": 0.3}}}', "lack 'weights_hash'"),
+        ('{"paths": {}}', "lack 'weights_hash'"),
         ('{"weights_hash": "a", "paths": {}}', '0 measured paths'),
-        ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap50": 0.3}}}', "lack 'ap'"),
-        (
-            '{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": "x"}}}',
-            "ap of path s00-w1.00-p10-h0 is 'x'",
-        ),
-        ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": NaN}}}', 'is nan'),
-        ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 31}}}', 'is 31'),
-        (
-            '{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 0.3, "ap_error": -1}}}',
-            'standard error of path s00-w1.00-p10-h0 is -1',
-        ),
-        (
-            '{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 0.3, "ap_error": null}}}',
-            'is None',
-        ),
-        ('{"weights_hash": "a", "paths": {"banana": {"ap": 0.3}}}', "'banana'"),
+        (table(ap50=0.3), "lack 'ap'"),
+        (table(ap='x'), f"ap of path {NAME} is 'x'"),
+        (table(ap=math.nan), 'is nan'),
+        (table(ap=31), 'is 31'),
+        (table(ap=0.3, ap_error=-1), f'standard error of path {NAME} is -1'),
+        (table(ap=0.3, ap_error=None), 'is None'),
+        (table('banana', ap=0.3), "'banana'"),
     ],
 )
 def test_unusable_file_is_refused_by_name(tmp_path, content, message):
@@ -194,13 +186,7 @@ def test_stand_in_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
 
 
 def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_forecast):
-    space = multi_path_space(
-        skips_per_stage=(0,),
-        widths=(1.0, 0.5, 0.25),
-        pyramid_widths=(1.0,),
-        proposals=(10,),
-        heads=1,
-    )
+    space = space_of(0, widths=(1.0, 0.5, 0.25))
     slow = next(iter(space)).replace(width=0.25)
     forecast = make_forecast(space, lambda name: 9.0 if 'w0.25' in name else 1.0)
     assert forecast.forecast_ms(slow) > forecast.forecast_ms(space.largest)
@@ -208,15 +194,7 @@ def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_
     assert quality.quality(space.largest) == max(quality.table(list(space)))
 
 
-@pytest.mark.parametrize(
-    'single',
-    [
-        PathSpace((), (Segment('whole', 'conv'),)),
-        multi_path_space(
-            skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
-        ),
-    ],
-)
+@pytest.mark.parametrize('single', [SINGLE, ONE_PATH])
 def test_stand_in_of_one_path_is_the_best(make_forecast, single):
     quality = PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0))
     assert quality.quality(single.largest) == 1.0
@@ -225,14 +203,18 @@ def test_stand_in_of_one_path_is_the_best(make_forecast, single):
 def test_refuses_impossible_fits(foreign_path):
     with pytest.raises(ValueError, match='path whole is of another network'):
         MonotoneModel([SPACE.largest], [0.5]).predict([foreign_path])
-    with pytest.raises(
-        QualityTableError, match='2 measured paths, expected at least 1, all of one network'
+    largest = SPACE.largest
+    for known, errors, message in (
+        (
+            {largest: 0.5, foreign_path: 0.5},
+            {},
+            '2 measured paths, expected at least 1, all of one network',
+        ),
+        ({largest: 1.5}, {}, 'is 1.5, expected'),
+        ({largest: 0.5}, {largest: math.nan}, 'is nan, expected a number in'),
     ):
-        PathQuality({SPACE.largest: 0.5, foreign_path: 0.5})
-    with pytest.raises(QualityTableError, match='is 1.5, expected'):
-        PathQuality({SPACE.largest: 1.5})
-    with pytest.raises(QualityTableError, match='is nan, expected a number in'):
-        PathQuality({SPACE.largest: 0.5}, errors={SPACE.largest: math.nan})
+        with pytest.raises(QualityTableError, match=message):
+            PathQuality(known, errors=errors)
 
 
 # Models of which one has paths.
@@ -261,9 +243,8 @@ def test_models_are_predicted_from_their_own_paths_alone(tmp_path):
     assert PathQuality.load(tmp_path / 'quality.json', MODELS).known == quality.known
     del known[MODELS.parse('mlarge')]
     PathQuality(known, weights_hash='w').save(tmp_path / 'quality.json')
-    with pytest.raises(
-        QualityTableError, match='no path of large, expected one at least of each model'
-    ):
+    message = 'no path of large, expected one at least of each model'
+    with pytest.raises(QualityTableError, match=message):
         PathQuality.load(tmp_path / 'quality.json', MODELS)
     with pytest.raises(ValueError, match='path mlarge is of a model without a measured path'):
         PathQuality(known).quality(MODELS.parse('mlarge'))
@@ -274,7 +255,6 @@ def test_stand_in_ranks_the_models_of_a_set_by_their_times(make_forecast):
         (Operator('model', MODEL, ('slow', 'quick'), 'm'),),
         (Segment('choose', 'pre', 'model'), Segment('body', 'body', None, ('model',))),
     )
-    quality = PathQuality.from_forecast(
-        space, make_forecast(space, lambda name: 1.0 + 8.0 * name.endswith('mslow'))
-    )
+    forecast = make_forecast(space, lambda name: 1.0 + 8.0 * name.endswith('mslow'))
+    quality = PathQuality.from_forecast(space, forecast)
     assert [quality.quality(space.parse(name)) for name in ('mslow', 'mquick')] == [1.0, 0.0]

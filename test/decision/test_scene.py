@@ -1,9 +1,8 @@
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
+from scipy.special import logit
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import Operator, PathSpace, Segment
@@ -24,7 +23,6 @@ SPACE = PathSpace(
     (Segment('all', 'conv', 'scale', ('scale',)), Segment('rest', 'conv', 'width', ('width',))),
 )
 SMALL, LARGE = SPACE.parse('r0.50-w1.00'), SPACE.parse('r1.00-w1.00')
-HALVES = [(r, w) for r in ('0.50', '1.00') for w in ('0.50', '1.00')]
 OVERALL = PathQuality({path: 0.3 + 0.1 * path['scale'] * path['width'] for path in SPACE})
 BY_SIZE = {
     SMALL: np.array([[0.05, 0.2, 0.4, 0.6, 0.8], [np.nan] * 5]),
@@ -53,14 +51,12 @@ def test_a_path_that_was_not_measured_follows_its_settings_and_its_quality_over_
 
 def test_effects_of_settings_are_less_than_what_few_paths_were_measured_to_differ():
     def beyond(paths, values):
-        of_all = np.array(OVERALL.table(paths))[:, None]
-        small, large = np.log(values / (1.0 - values)) - np.log(of_all / (1.0 - of_all))
+        small, large = logit(values) - logit(OVERALL.table(paths))[:, None]
         return small - large
 
-    narrow = [SPACE.parse('r0.50-w0.50'), SPACE.parse('r1.00-w0.50')]
-    ratio = beyond(narrow, table().table(narrow)[:, :5]) / beyond(
-        [SMALL, LARGE], np.array([BY_SIZE[SMALL][0], BY_SIZE[LARGE][0]])
-    )
+    narrow, wide = [SPACE.parse('r0.50-w0.50'), SPACE.parse('r1.00-w0.50')], [SMALL, LARGE]
+    measured = np.array([BY_SIZE[path][0] for path in wide])
+    ratio = beyond(narrow, table().table(narrow)[:, :5]) / beyond(wide, measured)
     assert (ratio > 0.0).all() and (ratio < 1.0).all()
 
 
@@ -111,28 +107,23 @@ def test_a_path_that_finds_nothing_or_all_at_any_size_has_a_quality_too():
 
 
 def test_few_objects_are_drawn_to_all_classes_and_those_to_the_quality_over_all():
-    nothing = np.nan
-    table = np.array([[0.2, nothing], [0.6, nothing]])
+    table = np.array([[0.2, np.nan], [0.6, np.nan]])
     found = _shrunk(table, np.array([[20.0, 5.0], [60.0, 5.0]]), 0.3)
     pooled = (20 * 0.2 + 60 * 0.6 + 20 * 0.3) / 100
     assert found[:, 0] == pytest.approx([(4 + 20 * pooled) / 40, (36 + 20 * pooled) / 80])
     assert found[:, 1] == pytest.approx([0.3, 0.3])
 
 
-def test_effects_of_each_setting_are_told_apart():
-    rows = SizeQuality._features([SPACE.parse(f'r{r}-w{w}') for r, w in HALVES])
-    assert rows.tolist() == [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
-
-
 def test_the_scene_weighs_classes_and_sizes_and_forgets_what_is_gone():
-    scene = Scene(('vehicle', 'person'), {'person': 3.0})
-    bins = len(SIZE_NAMES)
+    scene, bins, heard = Scene(('vehicle', 'person'), {'person': 3.0}), len(SIZE_NAMES), []
+    scene.followers.append(heard.append)
     assert scene.weights.sum() == pytest.approx(1.0)
     assert scene.weights[bins:].sum() == pytest.approx(0.75)
     near = Detections([[0, 0, 180, 90]], [0.9], [0])
     for _ in range(20):
         scene.update(near, (100, 200))
     assert scene.weights[:bins].argmax() == bins - 1
+    assert len(heard) == 20 and heard[-1] is scene.weights
     before = scene.weights[bins - 1]
     for _ in range(20):
         scene.update(Detections.none(), (100, 200))
@@ -140,13 +131,6 @@ def test_the_scene_weighs_classes_and_sizes_and_forgets_what_is_gone():
     for wrong in ({'cat': 1.0}, {'vehicle': 0.0}, {'vehicle': np.inf}):
         with pytest.raises(ValueError, match='expected numbers above 0'):
             Scene(('vehicle',), wrong)
-
-
-def test_followers_hear_of_every_change():
-    scene, heard = Scene(('vehicle',)), []
-    scene.followers.append(heard.append)
-    scene.update(Detections([[0, 0, 180, 90]], [0.9], [0]), (100, 200))
-    assert len(heard) == 1 and heard[0] is scene.weights
 
 
 @pytest.mark.parametrize(

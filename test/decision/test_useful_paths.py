@@ -4,20 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from path_spaces import ONE_PATH, SPACE
 
 from deadline_perception.decision import useful_paths as module
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
 from deadline_perception.decision.useful_paths import fewer_segments, paths_of, useful_paths
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.timing.path_bound import SegmentForecast
-
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 25, 100),
-    heads=2,
-)
 
 
 @pytest.fixture(params=range(4))
@@ -26,15 +18,9 @@ def parts(request, make_quality):
     rng = np.random.default_rng(request.param)
     times = {key: rng.uniform(0.5, 5.0) for key in SPACE.carriers()}
     forecast = SegmentForecast(SPACE, times)
-    longest_ms = max(forecast.forecast_ms(path) for path in SPACE)
-    return forecast, make_quality(
-        {
-            path: min(
-                1.0, max(0.0, 0.8 * forecast.forecast_ms(path) / longest_ms + rng.normal(0.0, 0.05))
-            )
-            for path in SPACE
-        }
-    )
+    times_ms = forecast.table(list(SPACE))
+    values = 0.8 * times_ms / times_ms.max() + rng.normal(0.0, 0.05, len(SPACE))
+    return forecast, make_quality(dict(zip(SPACE, np.clip(values, 0.0, 1.0).tolist())))
 
 
 def keys_of(paths):
@@ -73,11 +59,6 @@ def test_no_segment_goes_where_others_are_missed_already(parts):
 
 
 def test_a_network_of_one_path_keeps_it(make_quality):
-    space = multi_path_space(
-        skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1
-    )
-    assert useful_paths(
-        space,
-        SegmentForecast(space, dict.fromkeys(space.carriers(), 0.0)),
-        make_quality({space.largest: 0.0}),
-    ) == [space.largest]
+    forecast = SegmentForecast(ONE_PATH, dict.fromkeys(ONE_PATH.carriers(), 0.0))
+    quality = make_quality({ONE_PATH.largest: 0.0})
+    assert useful_paths(ONE_PATH, forecast, quality) == [ONE_PATH.largest]

@@ -1,8 +1,7 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
+from invented_networks import make_single
 
 from deadline_perception.networks.model_reference import (
     ModelKind,
@@ -47,9 +46,8 @@ def test_weights_are_a_file_or_a_shipped_name_in_any_folder(tmp_path, monkeypatc
 @pytest.mark.parametrize('name', ['absent.safetensors', '.', 'large', '~nobody-here/large'])
 def test_what_is_no_model_is_refused_with_those_that_exist(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        ModelNotFound, match=rf'weights file {name} does not exist; expected .* \(none\)'
-    ):
+    message = rf'weights file {name} does not exist; expected .* \(none\)'
+    with pytest.raises(ModelNotFound, match=message):
         load_network(name, 'cpu', tmp_path / 'models')
     (tmp_path / 'street.safetensors').touch()
     with pytest.raises(ModelNotFound, match=r'\(street\)'):
@@ -66,10 +64,8 @@ def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_pat
     from deadline_perception.networks.multi_path.dense.network import DenseDetector
 
     file = tmp_path / 'small.safetensors'
-    save_classifier(
-        build_classifier(ClassifierConfig(channels=(4, 4, 4, 4), ratios=(0.5, 1.0)), ('a', 'b')),
-        file,
-    )
+    config = ClassifierConfig(channels=(4, 4, 4, 4), ratios=(0.5, 1.0))
+    save_classifier(build_classifier(config, ('a', 'b')), file)
     assert type(load_weights(file)) is NestedClassifier
     assert list(map(str, load_network('small:l2', 'cpu', tmp_path, 'eager')[0].kept_paths)) == [
         'l2'
@@ -83,13 +79,8 @@ def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_pat
     assert weights == repository / 'models' / 'street.safetensors'
 
 
-def test_a_network_is_taken_as_it_is():
-    from invented_networks import make_single
-
+def test_a_network_is_taken_as_it_is_and_what_a_callable_gives_must_be_one(tmp_path):
     network = make_single()
     assert load_network(network, 'cpu') == (network, Path('invented'))
-
-
-def test_what_a_callable_gives_must_be_a_network(tmp_path):
     with pytest.raises(ModelNotFound, match='builtins:str gives str, expected a Network'):
         load_network('builtins:str', 'cpu', tmp_path)

@@ -1,16 +1,13 @@
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
+from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections, box_sizes
-from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.extras.evaluation.path_accuracy import forked
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.passes import (
     PassesError,
     PassesFile,
@@ -18,14 +15,7 @@ from deadline_perception.networks.passes import (
     merged,
 )
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0,),
-    proposals=(10,),
-    heads=1,
-    scales=(1.0, 0.5),
-)
+SPACE = space_of(1, 1, widths=BOTH, scales=BOTH)
 IMAGE = np.zeros((100, 200, 3), np.uint8)
 SIZE = IMAGE.shape[:2]
 
@@ -147,33 +137,29 @@ def test_the_closer_look_is_decided_while_it_runs_and_after_the_first_one():
 
 
 def test_two_networks_keep_their_keys_apart_and_share_their_classes():
-    small = FakeNetwork(
-        'small', ('person', 'dog'), lambda path: Detections([[0, 0, 9, 9]], [0.5], [1])
-    )
+    found = Detections([[0, 0, 9, 9]], [0.5], [1])
+    small = FakeNetwork('small', ('person', 'dog'), lambda path: found)
     network = PassesNetwork(FakeNetwork(), small, coarse_paths())
     assert network.class_names == ('vehicle', 'person', 'dog')
     assert network.detect(IMAGE).labels.tolist() == [0, 2]
     keys = network.path_space.keys(network.path_space.largest)
-    assert {key for key in keys if key.startswith('coarse.')} == {
-        f'coarse.{key}' for key in SPACE.keys(coarse_paths()['0.50'])
-    }
+    first = [f'coarse.{key}' for key in SPACE.keys(coarse_paths()['0.50'])]
+    assert [key for key in keys if key.startswith('coarse.')] == first
     assert network.config_name == 'street-after-small'
     assert network.network_hash not in ('street', 'small')
 
 
-def test_networks_that_cannot_be_passes_are_refused():
-    with pytest.raises(PassesError, match='no path of a first look'):
-        PassesNetwork(FakeNetwork(), FakeNetwork(), {})
-    other = FakeNetwork()
+def test_networks_that_cannot_be_passes_are_refused(foreign_path):
+    network, other = passes()[1], FakeNetwork()
     other.device = 'cuda'
-    with pytest.raises(PassesError, match='expected one device'):
-        PassesNetwork(FakeNetwork(), other, coarse_paths())
-    foreign = PathSpace((), (Segment('all', 'all'),)).largest
-    with pytest.raises(PassesError, match='is none of street'):
-        PassesNetwork(FakeNetwork(), FakeNetwork(), {'x': foreign})
-    _, network = passes()
-    with pytest.raises(PassesError, match='consists of alternatives'):
-        PassesNetwork(network, FakeNetwork(), coarse_paths())
+    for fine, coarse, paths, message in (
+        (FakeNetwork(), FakeNetwork(), {}, 'no path of a first look'),
+        (FakeNetwork(), other, coarse_paths(), 'expected one device'),
+        (FakeNetwork(), FakeNetwork(), {'x': foreign_path}, 'is none of street'),
+        (network, FakeNetwork(), coarse_paths(), 'consists of alternatives'),
+    ):
+        with pytest.raises(PassesError, match=message):
+            PassesNetwork(fine, coarse, paths)
 
 
 def test_the_size_of_a_box_is_the_root_of_its_share_of_the_image():
@@ -192,5 +178,6 @@ def test_a_file_declares_the_passes_of_weights(tmp_path):
         file.write_text(json.dumps(content | wrong))
         with pytest.raises(PassesError, match='cannot be used'):
             PassesFile.load(file)
+    file.unlink()
     with pytest.raises(PassesError):
-        PassesFile.load(tmp_path / 'missing.passes.json')
+        PassesFile.load(file)

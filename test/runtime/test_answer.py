@@ -24,22 +24,18 @@ def _answer(result, budget_ms=50.0):
     return Answer(result, ('car', 'person'), job.record(Outcome.COASTED, 1012.0))
 
 
-def test_objects_come_one_by_one_with_class_score_and_box():
-    boxes = np.array([[0, 1, 2, 3], [4, 5, 6, 7]], np.float32)
-    answer = _answer(Detections(boxes, np.array([0.75, 0.5]), np.array([1, 0])))
-    assert answer.labels.tolist() == [1, 0]
-    found = [(each.name, each.score, each.box_xyxy_px.tolist()) for each in answer]
-    assert found == [('person', 0.75, [0, 1, 2, 3]), ('car', 0.5, [4, 5, 6, 7])]
-
-
 def test_an_answer_without_objects_is_true_and_empty():
     answer = _answer(None)
     assert answer and list(answer) == []
     assert answer.labels.dtype == np.int64
 
 
-def test_objects_have_the_ids_of_their_tracks_and_minus_one_without():
-    assert [each.id for each in _answer(TWO)] == _answer(TWO).ids.tolist() == [7, 9]
+def test_objects_come_one_by_one_with_the_ids_of_their_tracks_and_minus_one_without():
+    answer = _answer(TWO)
+    found = [(each.name, each.score, each.id) for each in answer]
+    assert found == [('person', 0.75, 7), ('car', 0.5, 9)]
+    assert [each.box_xyxy_px.tolist() for each in answer] == TWO.boxes_xyxy_px.tolist()
+    assert (answer.labels.tolist(), answer.ids.tolist()) == ([1, 0], [7, 9])
     assert _answer(ONE).ids.tolist() == [-1]
     assert _answer(CLASSES).ids.shape == (0,)
 

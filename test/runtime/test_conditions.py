@@ -7,6 +7,8 @@ from hand_clock import Clock
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.job import Outcome
 
+DEFAULTS = {'default_budget_ms': 80.0, 'budget_timeout_ms': 500.0}
+
 
 @pytest.fixture
 def clock():
@@ -15,7 +17,7 @@ def clock():
 
 @pytest.fixture
 def tracker(clock):
-    return ConditionTracker(default_budget_ms=80.0, budget_timeout_ms=500.0, clock_ms=clock)
+    return ConditionTracker(**DEFAULTS, clock_ms=clock)
 
 
 def test_before_anything_is_heard_the_defaults_are_in_force_and_said(tracker):
@@ -35,27 +37,21 @@ def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays(tra
     assert tracker.now().slowdown == 1.5
     clock.ms += 2500.0
     assert (tracker.now().slowdown, tracker.now().contention_source) == (1.5, 'probe')
-    assert 'budget is 3.0 s old' in tracker.now().reasons[0]
-    assert (
-        'contention state is 3.0 s old, its slowdown of 1.50 stays in force'
-        in tracker.now().reasons[1]
-    )
+    stale_budget, stale_slowdown = tracker.now().reasons
+    assert 'budget is 3.0 s old' in stale_budget
+    assert 'state is 3.0 s old, its slowdown of 1.50 stays in force' in stale_slowdown
     tracker.on_contention(1.0, 'probe')
     assert tracker.now().slowdown == 1.0
     assert len(tracker.now().reasons) == 1
 
 
 def test_what_stands_degrades_every_frame_whatever_is_heard(clock):
-    tracker = ConditionTracker(
-        default_budget_ms=80.0,
-        budget_timeout_ms=500.0,
-        standing=('profile is of another device',),
-        clock_ms=clock,
-    )
-    assert tracker.now().reasons[2:] == ('profile is of another device',)
+    standing = ('profile is of another device',)
+    tracker = ConditionTracker(**DEFAULTS, standing=standing, clock_ms=clock)
+    assert tracker.now().reasons[2:] == standing
     tracker.on_budget(120.0, 30.0, '')
     tracker.on_contention(1.5, 'probe')
-    assert tracker.now().reasons == ('profile is of another device',)
+    assert tracker.now().reasons == standing
 
 
 def test_a_degraded_budget_is_passed_on_with_its_reason(tracker):
@@ -85,13 +81,8 @@ def test_a_minimum_above_the_budget_is_not_believed(tracker, clock, min_budget_m
 
 
 def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
-    return SimpleNamespace(
-        outcome=outcome,
-        result='found',
-        forecast_ms=40.0,
-        network_ms=40.0 * ratio,
-        bound_ms=bound_ms,
-    )
+    times = {'forecast_ms': 40.0, 'network_ms': 40.0 * ratio, 'bound_ms': bound_ms}
+    return SimpleNamespace(outcome=outcome, result='found', **times)
 
 
 def feed(tracker, count, *of, **more):
@@ -104,10 +95,8 @@ def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
     conditions = tracker.now()
     assert conditions.slowdown == pytest.approx(2.0, rel=0.1)
     assert conditions.contention_source == 'own frames'
-    assert (
-        conditions.reasons[-1]
-        == 'no contention state heard yet, slowdown of 1.87 by its own frames'
-    )
+    said = 'no contention state heard yet, slowdown of 1.87 by its own frames'
+    assert conditions.reasons[-1] == said
 
 
 def test_a_monitor_comes_first_while_it_speaks_then_the_frames_own_times(tracker, clock):
@@ -119,10 +108,8 @@ def test_a_monitor_comes_first_while_it_speaks_then_the_frames_own_times(tracker
     now = tracker.now()
     assert now.slowdown == pytest.approx(3.0, rel=0.1)
     assert now.contention_source == 'own frames'
-    assert (
-        f'contention state is 3.0 s old, slowdown of {now.slowdown:.2f} by its own frames'
-        in now.reasons
-    )
+    said = f'contention state is 3.0 s old, slowdown of {now.slowdown:.2f} by its own frames'
+    assert said in now.reasons
     tracker.on_contention(1.1, 'probe')
     assert tracker.now().slowdown == 1.1
 

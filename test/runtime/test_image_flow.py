@@ -58,9 +58,8 @@ def test_images_that_do_not_come_though_they_are_wanted_are_told_after_some_seco
     flow = ImageFlow('/image', clock)
     assert come_for(flow, clock, 30, missing=0) == 0 and not flow.gap
     assert come_for(flow, clock, 4, missing=4) == 1
-    assert flow.gap.endswith(
-        'images of /image did not come in 5 s though they were wanted: subscribed anew'
-    )
+    said = 'images of /image did not come in 5 s though they were wanted: subscribed anew'
+    assert flow.gap.endswith(said)
     clock.ms += TOLD_MS + 1.0
     assert not flow.gap
     assert come_for(flow, clock, 75, missing=4) == 3, 'each time after twice as long'
@@ -82,8 +81,7 @@ def test_images_that_were_replaced_while_none_was_wanted_or_lost_are_none_that_d
 
 def test_age_is_clock_minus_stamp():
     reading = ImageAge().read(5 * SECOND, 5 * SECOND + 12_000_000)
-    assert reading.age_ms == pytest.approx(12.0)
-    assert reading.known_age_ms == reading.age_ms
+    assert reading.age_ms == reading.known_age_ms == pytest.approx(12.0)
     assert (reading.reason, reading.stamp_ns) == ('', 5 * SECOND)
 
 
@@ -97,10 +95,8 @@ def test_age_is_clock_minus_stamp():
 )
 def test_a_stamp_that_cannot_be_true_gives_no_age(stamp_ns, now_ns, reason):
     reading = ImageAge().read(stamp_ns, now_ns)
-    assert math.isnan(reading.age_ms)
-    assert reading.known_age_ms == 0.0
-    assert reason in reading.reason
-    assert reading.stamp_ns == stamp_ns
+    assert math.isnan(reading.age_ms) and reason in reading.reason
+    assert (reading.known_age_ms, reading.stamp_ns) == (0.0, stamp_ns)
 
 
 def test_a_stamp_that_went_back_is_noticed_once_and_the_next_one_counts_again():
@@ -112,11 +108,10 @@ def test_a_stamp_that_went_back_is_noticed_once_and_the_next_one_counts_again():
 
 def test_a_clock_may_lag_a_little_and_a_simulated_one_by_a_second():
     assert ImageAge().read(SECOND + 15_000_000, SECOND).age_ms == 0.0
-    assert ImageAge(simulated=True).read(SECOND + 900_000_000, SECOND).age_ms == 0.0
-    assert (
-        '1100 ms in the future, expected at most 1000 ms'
-        in ImageAge(simulated=True).read(SECOND + 1_100_000_000, SECOND).reason
-    )
+    simulated = ImageAge(simulated=True)
+    assert simulated.read(SECOND + 900_000_000, SECOND).age_ms == 0.0
+    reason = simulated.read(SECOND + 1_100_000_000, SECOND).reason
+    assert '1100 ms in the future, expected at most 1000 ms' in reason
 
 
 def taken(limit, stamps_ms, most_hz):
@@ -139,12 +134,8 @@ def test_no_limit_takes_all_and_counts_nothing():
 
 def test_after_a_pause_there_is_no_burst():
     limit = RateLimit()
-    assert taken(limit, [0.0, 5000.0, 5010.0, 5050.0, 5100.0, 5110.0], 10.0) == [
-        0.0,
-        5000.0,
-        5100.0,
-    ]
-    assert limit.left_out == 3
+    found = taken(limit, [0.0, 5000.0, 5010.0, 5050.0, 5100.0, 5110.0], 10.0)
+    assert found == [0.0, 5000.0, 5100.0] and limit.left_out == 3
 
 
 def test_a_raised_rate_and_a_clock_that_was_set_back_take_force_at_once():

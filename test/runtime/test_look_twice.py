@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from latency_profiles import profile_of
 
-from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.eager import Engine
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.networks.passes import PassesError
@@ -30,19 +28,12 @@ def street(repository):
     return network, with_passes(network, weights, load)[0]
 
 
-def profile_of(network, ms: float) -> LatencyProfile:
+def profile_at(network, ms: float) -> LatencyProfile:
     times = Quantiles.from_samples([ms])
     keys = network.path_space.carriers()
-    return LatencyProfile(
-        facts=read_device_facts('cpu'),
-        config_name=network.config_name,
-        network_hash=network.network_hash,
-        input_size=network.input_size,
-        image_size=network.input_size,
-        date='2026-01-02T03:04:05+00:00',
-        load_before=0.0,
-        segments=dict.fromkeys(keys, times),
-        paths={str(network.path_space.largest): Quantiles.from_samples([ms * len(keys)])},
+    return profile_of(
+        dict.fromkeys(keys, times),
+        {str(network.path_space.largest): Quantiles.from_samples([ms * len(keys)])},
         wcet=WcetTable(dict.fromkeys(keys, 2.0 * ms), Interference((), ())),
     )
 
@@ -63,7 +54,7 @@ def test_shipped_weights_name_the_network_of_their_first_look(repository, tmp_pa
 
 def test_times_of_two_networks_are_joined_segment_by_segment(street):
     network, passes = street
-    fine, coarse = profile_of(network, 1.0), profile_of(passes.coarse, 3.0)
+    fine, coarse = profile_at(network, 1.0), profile_at(passes.coarse, 3.0)
     joined = joined_profile(passes, fine, coarse)
     assert set(joined.segments) >= set(passes.path_space.carriers())
     assert joined.segments['coarse.head@r1.00'].p50 == 3.0
@@ -116,7 +107,7 @@ def test_a_sequence_that_is_a_little_longer_and_better_is_kept_beside_the_shorte
 ):
     _, network = street
     profile = joined_profile(
-        network, profile_of(network.fine, 1.0), profile_of(network.coarse, 1.0)
+        network, profile_at(network.fine, 1.0), profile_at(network.coarse, 1.0)
     )
     fine = [network.fine.path_space.parse(f's00000-w1.00-p100-h{head}') for head in (0, 2)]
     forecast = PathForecast(profile, network.path_space)
@@ -134,7 +125,7 @@ def test_closer_looks_that_add_nothing_are_told(street, closer, is_told):
 
     _, network = street
     profile = joined_profile(
-        network, profile_of(network.fine, 1.0), profile_of(network.coarse, 1.0)
+        network, profile_at(network.fine, 1.0), profile_at(network.coarse, 1.0)
     )
     fine = [network.fine.path_space.largest]
     forecast = PathForecast(profile, network.path_space)

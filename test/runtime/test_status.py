@@ -2,7 +2,6 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
-import pytest
 from invented_networks import CLASSIFIER
 
 from deadline_perception.core.stopwatch import now_ms
@@ -44,9 +43,8 @@ def test_frames_that_were_held_at_the_end_are_in_the_totals():
     status = DetectorStatus()
     status.note(record())
     status.reject('too small')
-    status.halt(
-        SimpleNamespace(arrived=6, replaced=2)
-    )  # one was answered, one rejected, and two were held
+    # One was answered, one rejected, and two were held.
+    status.halt(SimpleNamespace(arrived=6, replaced=2))
     values = status.values()
     assert (values['frames'], values['replaced_frames']) == ('1', '2')
     assert values['unanswered_frames'] == '2'
@@ -79,11 +77,9 @@ def test_rejections_are_counted_by_cause_and_further_causes_together():
     assert status.concerns() == ()
 
 
-@pytest.mark.parametrize('busy_for_ms, hangs', [(None, False), (10.0, False), (60_000.0, True)])
-def test_a_network_that_does_not_answer_is_noticed(busy_for_ms, hangs):
-    assert (
-        'has not answered' in hanging(None if busy_for_ms is None else now_ms() - busy_for_ms)
-    ) == hangs
+def test_a_network_that_does_not_answer_is_noticed():
+    assert not hanging(None) and not hanging(now_ms() - 10.0)
+    assert 'has not answered' in hanging(now_ms() - 60_000.0)
 
 
 def test_a_failure_is_a_concern_for_some_seconds():

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from baselines import FixedPath
+from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import MODEL, WIDTH, Operator, PathSpace, Segment
@@ -11,7 +12,6 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice
 from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, Outcome, StampReading
 from deadline_perception.runtime.timed_inference import (
     LEFT_SHARE,
@@ -26,13 +26,7 @@ from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from deadline_perception.timing.time_model import CALIBRATED, WCET, FrameReserve, FrameTimes
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 50),
-    heads=2,
-)
+SPACE = space_of(1, 1, widths=BOTH, pyramid_widths=BOTH, proposals=(10, 50), heads=2)
 IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 
@@ -42,10 +36,8 @@ class CountedForecast(SegmentForecast):
 
     def __init__(self):
         segments = range(len(SPACE.segments))
-        costs = {
-            SPACE.key(at, path): self.segment_ms(at, path) for path in SPACE for at in segments
-        }
-        super().__init__(SPACE, costs)
+        steps = ((at, path) for path in SPACE for at in segments)
+        super().__init__(SPACE, {SPACE.key(*step): self.segment_ms(*step) for step in steps})
 
     def segment_ms(self, segment, path):
         name = SPACE.segments[segment].name
@@ -116,8 +108,8 @@ class CountingRun(SegmentRun):
 class Late:
     """What becomes of an image; the network is free for so long after the begin."""
 
-    def __init__(self, network, free_ms=0.0, answered_after=math.inf, abandoned=lambda: ''):
-        self.network, self.due_ms, self.why = network, network.now_ms + free_ms, abandoned
+    def __init__(self, network, free_ms=0.0, answered_after=math.inf):
+        self.network, self.due_ms, self.why = network, network.now_ms + free_ms, lambda: ''
         self.answered_after = answered_after  # so many segments, by a watchdog
         self.given_up_after = None
 
@@ -197,18 +189,11 @@ def test_a_frame_with_time_takes_the_largest_path_and_accounts_for_all_of_it():
     assert not any(decision.changed for decision in frame.decisions)
 
 
-def test_the_plan_fits_the_time_left_and_the_calibration_factor():
-    frame, _ = run(CountingNetwork(), 40.0, slowdown=1.25, calibration_factor=1.2)
-    assert frame.plan.feasible
-    assert frame.plan.bound_ms <= 40.0
-    assert frame.plan.forecast_ms * 1.5 == pytest.approx(frame.plan.bound_ms)
-
-
 @pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
 def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pace):
-    bound, _ = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0)
-    frame, late = run(
-        CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=0.5
+    (bound, _), (frame, late) = (
+        run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=share)
+        for share in (1.0, 0.5)
     )
     assert frame.plan.feasible and frame.plan.quality > bound.plan.quality
     assert frame.elapsed_ms <= 70.0 and late.given_up_after is None
@@ -216,15 +201,14 @@ def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pa
         assert QUALITY.quality(frame.path) >= max(frame.plan.quality, QUALITY.quality(bound.path))
     else:
         assert QUALITY.quality(frame.path) < frame.plan.quality
+        assert any(decision.changed for decision in frame.decisions)
 
 
 def test_a_frame_that_is_to_end_before_the_next_image_is_planned_without_recourse():
     images = NextImages(first_ms=1000.0 + 55.0, period_ms=100.0)
-    with_recourse, without = (
-        run(CountingNetwork(), 60.0, calibration_factor=1.5, p90_share=share, next_images=images)[0]
-        for share in (0.7, 1.0)
-    )
-    assert with_recourse.plan == without.plan and with_recourse.path == without.path
+    given = {'calibration_factor': 1.5, 'next_images': images}
+    of_both = [run(CountingNetwork(), 60.0, p90_share=share, **given)[0] for share in (0.7, 1.0)]
+    assert of_both[0].plan == of_both[1].plan and of_both[0].path == of_both[1].path
 
 
 def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_later_operator():
@@ -232,23 +216,9 @@ def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_lat
         run(CountingNetwork(), 1000.0, deciding_ms=deciding_ms)[0] for deciding_ms in (0.0, 10.0)
     )
     assert (without.remaining_ms, frame.remaining_ms) == (1000.0, 990.0)
-    reserved_ms = [
-        before.remaining_ms - after.remaining_ms
-        for before, after in zip(without.decisions, frame.decisions)
-    ]
-    decided = [index for index, segment in enumerate(SPACE.segments) if segment.operator]
-    assert reserved_ms == pytest.approx(
-        [10.0 - 10.0 * segment / len(SPACE.segments) for segment in decided]
-    )
-
-
-def test_a_slow_start_makes_later_operators_choose_less_and_the_frame_is_in_time():
-    network = CountingNetwork(lambda segment: 2.5 if segment <= 1 else 1.0)
-    frame, _ = run(network, 60.0)
-    assert frame.result is not None
-    assert frame.path != frame.plan.path
-    assert any(decision.changed for decision in frame.decisions)
-    assert network.now_ms <= 1060.0
+    for before, after in zip(without.decisions, frame.decisions, strict=True):
+        reserved_ms = 10.0 - 10.0 * after.segment / len(SPACE.segments)
+        assert before.remaining_ms - after.remaining_ms == pytest.approx(reserved_ms)
 
 
 def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goes_on_until_the_next_image():
@@ -272,10 +242,8 @@ def test_when_nothing_fits_takes_the_best_path_until_the_next_image(free_ms, slo
     assert frame.reason.startswith('no time for the frame')
     assert not frame.plan.feasible
     # Begun on one whose bound fits, and longer as time is saved on the way.
-    least_ms, most_ms = (
-        FORECAST.forecast_ms(POLICY.plan(free_ms, factor).path)
-        for factor in (3.0 * slowdown, slowdown)
-    )
+    paths = (POLICY.plan(free_ms, factor).path for factor in (3.0 * slowdown, slowdown))
+    least_ms, most_ms = map(FORECAST.forecast_ms, paths)
     assert least_ms <= FORECAST.forecast_ms(frame.path) <= most_ms
     assert free_ms == 0.0 or network.now_ms <= 1000.0 + free_ms
     assert frame.result is not None
@@ -309,9 +277,8 @@ def test_a_frame_that_was_answered_meanwhile_takes_what_is_left_until_the_next_i
 
 def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
     network = CountingNetwork()
-    late = Late(
-        network, answered_after=1, abandoned=lambda: 'enough' if len(network.ran) >= 3 else ''
-    )
+    late = Late(network, answered_after=1)
+    late.why = lambda: 'enough' if len(network.ran) >= 3 else ''
     frame, _ = run(network, 1000.0, late=late)
     assert len(network.ran) == 3
     assert frame.result is None
@@ -454,24 +421,7 @@ def spared(network, first_ms, period_ms=100.0):
     return NextImages(network.now_ms + first_ms, period_ms)
 
 
-@pytest.mark.parametrize('slowdown', [1.0, 2.0])
-def test_takes_the_best_path_whose_bound_ends_before_the_next_image(slowdown):
-    network = CountingNetwork(lambda segment: slowdown)
-    frame, _ = run(
-        network,
-        1000.0,
-        next_images=spared(network, 45.0 * slowdown),
-        slowdown=slowdown,
-        calibration_factor=1.3,
-    )
-    factor = 1.3 * slowdown
-    assert frame.plan.path == POLICY.plan(45.0 * slowdown * (1.0 - LEFT_SHARE), factor).path
-    assert frame.plan.feasible
-    assert frame.plan.bound_ms == pytest.approx(factor * frame.plan.forecast_ms)
-    assert network.now_ms <= 1000.0 + 45.0 * slowdown * (1.0 - LEFT_SHARE)
-    assert frame.remaining_ms == 1000.0
-
-
+AROUND_MS = {'deciding_ms': 4.0, 'publishing_ms': 8.0}
 # In which not even the cheapest path ends.
 SHORT_MS = CHEAPEST_MS / (1.0 - LEFT_SHARE) - 1.0
 
@@ -479,15 +429,13 @@ SHORT_MS = CHEAPEST_MS / (1.0 - LEFT_SHARE) - 1.0
 @pytest.mark.parametrize(
     'budget_ms, images_ms, options, planned_ms',
     [
+        # Until the next image.
+        (1000.0, (45.0,), {'calibration_factor': 1.3}, 45.0 * (1.0 - LEFT_SHARE)),
+        (1000.0, (90.0,), {'slowdown': 2.0}, 90.0 * (1.0 - LEFT_SHARE)),
         # The image after the next one, where no path ends before that.
         (1000.0, (SHORT_MS, 20.0), {}, (SHORT_MS + 20.0) * (1.0 - LEFT_SHARE)),
         # What the node does around the network is done before the next image too.
-        (
-            1000.0,
-            (60.0,),
-            {'deciding_ms': 4.0, 'publishing_ms': 8.0},
-            60.0 * (1.0 - LEFT_SHARE) - 12.0,
-        ),
+        (1000.0, (60.0,), AROUND_MS, 60.0 * (1.0 - LEFT_SHARE) - 12.0),
         # A deadline before the next image alone counts.
         (45.0, (51.0,), {'calibration_factor': 1.3}, 45.0),
         (45.0, (500.0,), {'calibration_factor': 1.3}, 45.0),
@@ -495,10 +443,15 @@ SHORT_MS = CHEAPEST_MS / (1.0 - LEFT_SHARE) - 1.0
     ],
 )
 def test_the_time_that_a_plan_may_take(budget_ms, images_ms, options, planned_ms):
-    network = CountingNetwork()
+    network, slowdown = CountingNetwork(), options.get('slowdown', 1.0)
+    network.factor_at = lambda segment: slowdown
     frame, _ = run(network, budget_ms, next_images=spared(network, *images_ms), **options)
-    factor = options.get('calibration_factor', 1.0)
+    factor = options.get('calibration_factor', 1.0) * slowdown
     assert frame.plan.path == POLICY.plan(planned_ms, factor).path
+    assert frame.plan.feasible
+    assert frame.plan.bound_ms == pytest.approx(factor * frame.plan.forecast_ms)
+    assert network.now_ms <= 1000.0 + planned_ms
+    assert frame.remaining_ms == budget_ms - options.get('deciding_ms', 0.0)
 
 
 @pytest.mark.parametrize('calibration_factor', [1.0, 1.4])
@@ -623,11 +576,13 @@ def test_a_plan_that_no_policy_may_make_is_refused():
 @pytest.mark.parametrize(
     'times_ms, quality, said',
     [
-        *(
-            (times_ms, 0.5, f'forecast is {times_ms[0]} ms and bound {times_ms[1]} ms')
-            for times_ms in ((-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1))
-        ),
-        *(((1.0, 1.0), quality, f'is {quality}, expected') for quality in (-0.1, 1.1, math.nan)),
+        ((-1.0, 1.0), 0.5, 'forecast is -1.0 ms and bound 1.0 ms'),
+        ((math.nan, 1.0), 0.5, 'forecast is nan ms and bound 1.0 ms'),
+        ((1.0, math.inf), 0.5, 'forecast is 1.0 ms and bound inf ms'),
+        ((1.0, -0.1), 0.5, 'forecast is 1.0 ms and bound -0.1 ms'),
+        ((1.0, 1.0), -0.1, 'is -0.1, expected'),
+        ((1.0, 1.0), 1.1, 'is 1.1, expected'),
+        ((1.0, 1.0), math.nan, 'is nan, expected'),
     ],
 )
 def test_impossible_choices_are_refused(foreign_path, times_ms, quality, said):

@@ -35,6 +35,12 @@ def watch(watchdog, due):
     watchdog.arm(due.at_ms)
 
 
+def still_acts(watchdog):
+    acted = threading.Event()
+    watch(watchdog, Due(acted.set))
+    return acted.wait(WAIT_S)
+
+
 def test_acts_when_due_and_not_before_and_needs_no_further_thread_for_it(watchdog, monkeypatch):
     monkeypatch.setattr(watchdog_module, 'LONGEST_WAIT_S', 1e6)  # nothing is done by chance
     acted, threads = [], watchdog.threads
@@ -47,10 +53,9 @@ def test_acts_when_due_and_not_before_and_needs_no_further_thread_for_it(watchdo
 
 
 def test_what_the_preparation_of_a_thread_raises_is_told_and_it_watches_all_the_same():
-    failures, acted = [], threading.Event()
+    failures = []
     watchdog = Watchdog(failures.append, prepare=lambda: 1 / 0)
-    watch(watchdog, Due(acted.set))
-    assert acted.wait(WAIT_S)
+    assert still_acts(watchdog)
     wait_until(lambda: len(failures) == 2)
     watchdog.stop()
     assert {type(failure) for failure in failures} == {ZeroDivisionError}
@@ -70,7 +75,7 @@ def test_an_earlier_time_wakes_it(watchdog):
 
 
 def test_what_is_forgotten_is_asked_no_more(watchdog):
-    asked, acted = [], threading.Event()
+    asked = []
 
     def look(at_ms):
         asked.append(at_ms)
@@ -80,8 +85,7 @@ def test_what_is_forgotten_is_asked_no_more(watchdog):
     for _ in range(2):
         watchdog.forget(look)
     before = len(asked)
-    watch(watchdog, Due(acted.set))
-    assert acted.wait(WAIT_S) and len(asked) == before
+    assert still_acts(watchdog) and len(asked) == before
 
 
 def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
@@ -106,9 +110,7 @@ def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
 def test_times_without_end_are_waited_for(watchdog):
     watch(watchdog, Due(int, at_ms=1e300))
     watch(watchdog, Due(int, at_ms=math.inf))
-    acted = threading.Event()
-    watch(watchdog, Due(acted.set))
-    assert acted.wait(WAIT_S)
+    assert still_acts(watchdog)
     assert watchdog.failures == [] and watchdog.fault == ''
 
 
@@ -134,9 +136,7 @@ def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watc
     wait_until(lambda: watchdog.hanging == 0)
     assert watchdog.fault == ''
     wait_until(lambda: living() == usual)  # what stood in has ended
-    acted = threading.Event()
-    watch(watchdog, Due(acted.set))
-    assert acted.wait(WAIT_S)
+    assert still_acts(watchdog)
 
 
 def test_an_act_that_exits_neither_ends_its_thread_nor_the_watch(watchdog):

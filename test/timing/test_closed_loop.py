@@ -4,8 +4,6 @@ The constants of the time model were chosen on seeds 0 to 2 of a world with 6 % 
 other seeds, noises, stalls and loads.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable
@@ -15,14 +13,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from latency_profiles import profile_of
 
-from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.execution_path import LEVEL, Operator, PathSpace, Segment
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
-from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from deadline_perception.timing.time_model import TimeModel
@@ -108,18 +105,11 @@ def quick_profile(world: World, seed: int, frames_per_path: int, stalls: int) ->
         for series in (segments_ms, paths_ms):
             times_ms = rng.choice(list(series.values()))
             times_ms[rng.randrange(len(times_ms))] += 120.0
-    profile = LatencyProfile(
-        facts=DeviceFacts('simulated', 'cpu', 2, 2),
-        config_name='simulated',
-        network_hash='none',
-        input_size=(36, 64),
-        image_size=(36, 64),
-        date='2026-11-28T00:00:00+00:00',
-        load_before=0.0,
-        segments={key: Quantiles.from_samples(times) for key, times in segments_ms.items()},
-        paths={name: Quantiles.from_samples(times) for name, times in paths_ms.items()},
+    segments, paths = (
+        {name: Quantiles.from_samples(times) for name, times in series.items()}
+        for series in (segments_ms, paths_ms)
     )
-    return PathForecast(profile, SPACE)
+    return PathForecast(profile_of(segments, paths), SPACE)
 
 
 def drive(

@@ -1,14 +1,14 @@
-from __future__ import annotations
-
 import json
 import math
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from json_damage import REMOVED, put
+from latency_profiles import BOARD, profile_of
 
-from deadline_perception.core.device import DeviceFacts, read_device_facts
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.timing.interference import Interference, WcetTable
 from deadline_perception.timing.profile import (
@@ -20,30 +20,11 @@ from deadline_perception.timing.profile import (
 )
 from deadline_perception.timing.quantiles import Quantiles
 
-FACTS = DeviceFacts(
-    name='Test Board (R) 9',
-    kind='cpu',
-    cores=4,
-    threads=2,
-    wait_policy='passive',
-    allocator='retaining',
-    power_mode='15W',
-    torch_version='2.9',
-    cpu_capability='AVX2',
-)
+FACTS = replace(BOARD, name='Test Board (R) 9', torch_version='2.9', cpu_capability='AVX2')
 TIMES = Quantiles.from_samples([1.0, 2.0, 3.0])
 WCET_MS = {'pre': 3.5, 'post@p10': 4.0}
-PROFILE = LatencyProfile(
-    facts=FACTS,
-    config_name='compact',
-    network_hash='abc',
-    input_size=(384, 640),
-    image_size=(380, 640),
-    date='2026-01-02T03:04:05+00:00',
-    load_before=0.1,
-    segments={'pre': TIMES, 'post@p10': TIMES},
-    paths={},
-)
+PROFILE = profile_of({'pre': TIMES, 'post@p10': TIMES}, facts=FACTS)
+HERE = {'network_hash': 'abc', 'facts': FACTS, 'input_size': (384, 640), 'engine': 'eager'}
 
 
 def test_measures_every_segment_often_enough_and_the_extreme_paths(network, images):
@@ -140,55 +121,44 @@ def test_time_of_a_frame_covers_its_segments(network, images):
     assert total_ms >= sum(segments_ms) > 0.0
 
 
+IMAGE = np.zeros((32, 64, 3), np.uint8)
+
+
 @pytest.mark.parametrize(
     ('change', 'message'),
     [
         ({'repeats': 0}, 'repeats'),
         ({'whole_paths': 1}, 'whole_paths'),
         ({'path_repeats': 0}, 'path_repeats'),
+        ({'images': [IMAGE, IMAGE[:16]]}, 'expected one size'),
+        ({'images': []}, 'expected one size'),
     ],
 )
-def test_impossible_counts_are_refused(network, images, change, message):
+def test_impossible_counts_and_images_are_refused(network, change, message):
     with pytest.raises(ValueError, match=message):
-        measure_profile(network, images, **change)
+        measure_profile(network, **{'images': [IMAGE], **change})
 
 
-def test_images_of_several_sizes_and_no_images_are_refused(network, images):
-    with pytest.raises(ValueError, match='expected one size'):
-        measure_profile(network, [images[0], images[0][:16]])
-    with pytest.raises(ValueError, match='expected one size'):
-        measure_profile(network, [])
-
-
-def test_file_round_trip_is_exact_and_readable(tmp_path, network, images):
-    profile = measure_profile(network, images, repeats=2, whole_paths=2, path_repeats=2)
+def test_file_round_trip_is_exact_and_readable(tmp_path):
+    file = tmp_path / 'new' / 'profile.json'
     wcet = WcetTable(WCET_MS, Interference((1.0, 10.0), (0.1, 2.0)))
-    for kept in (profile, PROFILE, replace(PROFILE, wcet=wcet)):
-        file = tmp_path / 'new' / 'profile.json'
+    for kept in (
+        replace(PROFILE, paths={'whole': TIMES}, load_before=0.5),
+        replace(PROFILE, wcet=wcet),
+    ):
         kept.save(file)
         assert LatencyProfile.load(file) == kept
-        text = file.read_text()
-        kept.save(file)
-        assert file.read_text() == text
-        assert len([line for line in text.splitlines() if '"p50"' in line]) == len(
-            kept.segments
-        ) + len(kept.paths)
+        lines = [line for line in file.read_text().splitlines() if '"p50"' in line]
+        assert len(lines) == len(kept.segments) + len(kept.paths)
 
 
 def test_a_profile_fits_what_it_was_measured_for():
     single = replace(FACTS, threads=1)
     for measured, facts in (
-        (FACTS, FACTS),
         (FACTS, replace(FACTS, cores=1)),
-        (single, replace(single, wait_policy='active')),
-    ):  # one thread waits for nobody
-        profile = replace(PROFILE, facts=measured)
-        assert (
-            profile.mismatches(
-                network_hash='abc', facts=facts, input_size=(384, 640), engine='eager'
-            )
-            == []
-        )
+        (single, replace(single, wait_policy='active')),  # one thread waits for nobody
+    ):
+        assert replace(PROFILE, facts=measured).mismatches(**HERE | {'facts': facts}) == []
 
 
 @pytest.mark.parametrize(
@@ -209,14 +179,7 @@ def test_a_profile_fits_what_it_was_measured_for():
     ],
 )
 def test_a_mismatch_names_both_values(change, there, here):
-    at_hand = {
-        'network_hash': 'abc',
-        'facts': FACTS,
-        'input_size': (384, 640),
-        'engine': 'eager',
-        **change,
-    }
-    (difference,) = PROFILE.mismatches(**at_hand)
+    (difference,) = PROFILE.mismatches(**HERE | change)
     assert there in difference and here in difference
 
 
@@ -258,12 +221,13 @@ def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, place, value, m
 
 def test_the_digest_tells_one_measurement_from_another():
     assert replace(PROFILE).digest == PROFILE.digest
-    others = [
-        replace(PROFILE, date='2026-01-03T03:04:05+00:00'),
-        replace(PROFILE, engine='cuda_graphs'),
-        replace(PROFILE, facts=replace(FACTS, torch_version='3.0')),
-    ]
-    assert len({PROFILE.digest, *(other.digest for other in others)}) == 4
+    others = (
+        {'date': '2026-01-03T03:04:05+00:00'},
+        {'engine': 'cuda_graphs'},
+        {'facts': replace(FACTS, torch_version='3.0')},
+    )
+    digests = {replace(PROFILE, **other).digest for other in others}
+    assert len(digests | {PROFILE.digest}) == 4
 
 
 def test_default_place_names_network_device_and_threads(tmp_path, monkeypatch):

@@ -5,8 +5,6 @@ The state after T frames is what `BoundCalibrator._count` keeps: frames and what
 real numbers. An invariant that holds at first, and after every frame if it held before, holds for every sequence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 

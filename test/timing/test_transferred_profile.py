@@ -1,7 +1,5 @@
 """A profile of another device, brought to this one by a few paths."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -30,37 +28,28 @@ def times(median_ms: float) -> Quantiles:
 
 
 def test_what_was_timed_stays_and_the_rest_takes_the_median_factor_of_its_kind():
-    reference = {
-        'stage1@w1.00': times(2.0),
-        'stage2@w1.00': times(4.0),
-        'stage2@w0.50': times(1.0),
-        'stage2@w0.25': times(0.5),
-        'head@h0': times(3.0),
-        'head@h1': times(5.0),
-        'post': times(1.0),
+    measured_ms = {
+        'stage1@w1.00': (2.0, 4.0),
+        'stage2@w1.00': (4.0, 12.0),
+        'stage2@w0.50': (1.0, 5.0),
+        'stage2@w0.25': (0.5, None),
+        'head@h0': (3.0, 9.0),
+        'head@h1': (5.0, None),
+        'post': (1.0, None),
     }
-    here = {
-        'stage1@w1.00': times(4.0),
-        'stage2@w1.00': times(12.0),
-        'stage2@w0.50': times(5.0),
-        'head@h0': times(9.0),
-    }
+    reference = {key: times(there) for key, (there, _) in measured_ms.items()}
+    here = {key: times(timed) for key, (_, timed) in measured_ms.items() if timed}
     scaled = scaled_segments(reference, here)
     assert list(scaled) == list(reference) and all(scaled[key] is here[key] for key in here)
     assert scaled['stage2@w0.25'].p50 == pytest.approx(0.5 * 3.0)  # of 2, 3 and 5
     assert scaled['head@h1'].p50 == pytest.approx(5.0 * 3.0)
     assert scaled['head@h1'].max == pytest.approx(5.0 * 3.0 * 2.0)
-    assert scaled['post'].p50 == pytest.approx(
-        1.0 * 3.0
-    )  # no segment of its kind was timed: of 2, 3, 5 and 3
-    assert [scaled[key].count for key in ('stage1@w1.00', 'stage2@w0.25', 'post')] == [
-        50,
-        0,
-        0,
-    ]  # 0: an estimate
-    assert scaled_segments(reference, {}) == {
-        key: replace(found, count=0) for key, found in reference.items()
-    }
+    # No segment of its kind was timed: of 2, 3, 5 and 3.
+    assert scaled['post'].p50 == pytest.approx(1.0 * 3.0)
+    counts = [scaled[key].count for key in ('stage1@w1.00', 'stage2@w0.25', 'post')]
+    assert counts == [50, 0, 0], 'none of an estimate'
+    estimates = {key: replace(found, count=0) for key, found in reference.items()}
+    assert scaled_segments(reference, {}) == estimates
 
 
 @pytest.fixture(scope='module')
@@ -78,15 +67,12 @@ def reference(detector):
 
 
 def test_a_transferred_profile_says_where_its_times_come_from(detector, reference, tmp_path):
-    there = replace(
-        reference,
-        facts=replace(reference.facts, name='Another', cores=64),
-        engine='other 1.0',
-        segments={
-            key: Quantiles(*(value / 50.0 for value in of_key.values_ms), count=of_key.count)
-            for key, of_key in reference.segments.items()
-        },
-    )
+    segments = {
+        key: Quantiles(*(value / 50.0 for value in of_key.values_ms), count=of_key.count)
+        for key, of_key in reference.segments.items()
+    }
+    facts = replace(reference.facts, name='Another', cores=64)
+    there = replace(reference, facts=facts, engine='other 1.0', segments=segments)
     found = transfer(there, detector, paths=5, repeats=4)
     assert found.scaled_from == str(there.facts) and 'Another' in found.scaled_from
     assert found.facts == read_device_facts('cpu') and found.engine == detector.engine.identity
@@ -109,32 +95,27 @@ def test_a_slow_network_is_timed_less_often(detector, reference, monkeypatch, en
 
 
 def test_each_timed_frame_is_waited_for_as_in_the_reference(detector, reference, monkeypatch):
-    order = []
-    real = transferred_profile.time_frame
+    order, real = [], transferred_profile.time_frame
+    noted = lambda *frame: order.append('frame') or real(*frame)  # noqa: E731
     monkeypatch.setattr(transferred_profile, 'wait_for_frame', lambda: order.append('wait'))
-    monkeypatch.setattr(
-        transferred_profile, 'time_frame', lambda *frame: order.append('frame') or real(*frame)
-    )
+    monkeypatch.setattr(transferred_profile, 'time_frame', noted)
     transfer(reference, detector, paths=2, repeats=2)
     assert order == ['wait', 'frame'] * 6  # of two paths, a first round and two repeats
 
 
 def test_the_reference_is_of_the_same_network_processor_and_engine(detector, reference, tmp_path):
     facts = reference.facts
-    variants = {
-        '0': replace(
-            reference, engine='openvino 2', segments=dict([*reference.segments.items()][1:])
-        ),
-        'a': replace(reference, engine='openvino 1'),
-        'b': replace(reference, engine='eager'),
-        'c': replace(
-            reference, engine='openvino 2', facts=replace(facts, threads=facts.threads + 1)
-        ),
-        'd': replace(reference, engine='openvino 2', network_hash='other'),
-        'e': replace(reference, engine='openvino 2', facts=replace(facts, kind='cuda')),
-    }
-    for name, profile in variants.items():
-        profile.save(tmp_path / f'{reference.config_name}-{name}.json')
+    newer = replace(reference, engine='openvino 2')  # which none of these fits
+    variants = [
+        replace(newer, segments=dict([*reference.segments.items()][1:])),
+        replace(reference, engine='openvino 1'),
+        replace(reference, engine='eager'),
+        replace(newer, facts=replace(facts, threads=facts.threads + 1)),
+        replace(newer, network_hash='other'),
+        replace(newer, facts=replace(facts, kind='cuda')),
+    ]
+    for number, profile in enumerate(variants):
+        profile.save(tmp_path / f'{reference.config_name}-{number}.json')
     (tmp_path / f'{reference.config_name}-damaged.json').write_text('{')
     network = SimpleNamespace(
         config_name=reference.config_name,

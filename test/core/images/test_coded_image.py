@@ -1,7 +1,5 @@
 """Coded images of each format, whole, cut, padded, and of more pixels than the memory takes."""
 
-from __future__ import annotations
-
 import ast
 import io
 import os
@@ -15,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
+from plain_images import grey, noise
 from python_run import run_python
 
 from deadline_perception.core.images.coded_image import CodedImageError, decoded, stated_size
@@ -24,17 +23,12 @@ SIDE = 16_000
 
 
 def coded(ending, image=None):
-    image = np.full((37, 53, 3), 80, np.uint8) if image is None else image
-    return cv2.imencode(ending, image)[1].tobytes()
+    return cv2.imencode(ending, grey(37, 53, 80) if image is None else image)[1].tobytes()
 
 
 def piece(kind, content):
-    return (
-        struct.pack('>I', len(content))
-        + kind
-        + content
-        + struct.pack('>I', zlib.crc32(kind + content))
-    )
+    length, checksum = len(content), zlib.crc32(kind + content)
+    return struct.pack('>I', length) + kind + content + struct.pack('>I', checksum)
 
 
 def bombs():
@@ -44,14 +38,10 @@ def bombs():
     yield 'JPEG', jpeg[: at + 5] + struct.pack('>HH', SIDE, SIDE) + jpeg[at + 9 :]
     rows = zlib.compress((b'\0' + bytes(SIDE // 8)) * SIDE, 9)
     head = struct.pack('>IIBBBBB', SIDE, SIDE, 1, 0, 0, 0, 0)
-    yield (
-        'PNG',
-        b'\x89PNG\r\n\x1a\n' + piece(b'IHDR', head) + piece(b'IDAT', rows) + piece(b'IEND', b''),
-    )
-    yield (
-        'BMP',
-        b'BM' + struct.pack('<IHHIIiiHHIIiiII', 154, 0, 0, 54, 40, SIDE, -SIDE, 1, 24, *[0] * 6),
-    )
+    chunks = piece(b'IHDR', head) + piece(b'IDAT', rows) + piece(b'IEND', b'')
+    yield 'PNG', b'\x89PNG\r\n\x1a\n' + chunks
+    fields = 154, 0, 0, 54, 40, SIDE, -SIDE, 1, 24, *[0] * 6
+    yield 'BMP', b'BM' + struct.pack('<IHHIIiiHHIIiiII', *fields)
     yield 'BMP of OS/2', b'BM' + struct.pack('<IHHIIHHHH', 154, 0, 0, 26, 12, SIDE, SIDE, 1, 24)
     for kind in (b'VP8X' + bytes(8) + (SIDE - 1).to_bytes(3, 'little') * 2,
                  b'VP8L' + bytes(4) + b'\x2f' + (SIDE - 1 | SIDE - 1 << 14).to_bytes(4, 'little'),
@@ -69,16 +59,13 @@ def test_more_pixels_than_the_limit_are_refused_by_the_stated_size_of_each_forma
     'ending', ['.jpg', '.png', '.bmp', '.webp', '.tiff', '.jp2', '.gif', '.ppm', '.pgm', '.pfm',
                '.hdr', '.sr', '.avif'])  # fmt: skip
 def test_only_four_formats_are_decoded_whatever_else_opencv_can(ending, monkeypatch):
-    image = np.full((40, 56, 3), 80, np.uint8)
+    image = grey(40, 56, 80)
     if ending == '.pgm':
         image = image[..., 0]
     content = coded(ending, image.astype(np.float32) if ending in ('.pfm', '.hdr') else image)
     if ending in ('.jpg', '.png', '.bmp', '.webp'):
-        assert stated_size(io.BytesIO(content)) == (56, 40) and decoded(content).shape == (
-            40,
-            56,
-            3,
-        )
+        assert stated_size(io.BytesIO(content)) == (56, 40)
+        assert decoded(content).shape == (40, 56, 3)
     else:
         monkeypatch.setattr(cv2, 'imdecode', None)
         with pytest.raises(CodedImageError, match='expected a JPEG, PNG, BMP or WebP image'):
@@ -97,14 +84,14 @@ def test_each_kind_of_webp_states_its_size(options):
     'behind', [b'', bytes(100), bytes(500_000), b'\xff' * 5000, b'\x55' * 9000]
 )
 def test_what_stands_behind_a_jpeg_is_of_no_account_but_a_cut_one_is_refused(behind):
-    jpeg = coded('.jpg', np.random.default_rng(0).integers(0, 255, (120, 160, 3), np.uint8))
+    jpeg = coded('.jpg', noise(120, 160))
     np.testing.assert_array_equal(decoded(jpeg + behind), decoded(jpeg))
     with pytest.raises(CodedImageError, match='is cut off'):
         decoded(jpeg[: len(jpeg) // 2] + behind)
 
 
 def test_a_thumbnail_does_not_pass_for_the_end_of_a_cut_jpeg():
-    jpeg = coded('.jpg', np.random.default_rng(0).integers(0, 255, (120, 160, 3), np.uint8))
+    jpeg = coded('.jpg', noise(120, 160))
     thumbnail = b'Exif\0\0' + coded('.jpg')
     whole = jpeg[:2] + b'\xff\xe1' + struct.pack('>H', len(thumbnail) + 2) + thumbnail + jpeg[2:]
     assert decoded(whole).shape == (120, 160, 3)
@@ -128,14 +115,9 @@ def test_chunks_of_a_png_take_no_more_memory_than_it_has(pieces, words):
 
 def png(*further, rows=(b'\0' + bytes(27)) * 8, folded=b''):
     """9 x 8 px, with further chunks before its pixels, which may come folded."""
-    head = struct.pack('>IIBBBBB', 9, 8, 8, 2, 0, 0, 0)
-    parts = (
-        piece(b'IHDR', head),
-        *further,
-        piece(b'IDAT', folded or zlib.compress(rows, 9)),
-        piece(b'IEND', b''),
-    )
-    return b'\x89PNG\r\n\x1a\n' + b''.join(parts)
+    head = piece(b'IHDR', struct.pack('>IIBBBBB', 9, 8, 8, 2, 0, 0, 0))
+    pixels = piece(b'IDAT', folded or zlib.compress(rows, 9))
+    return b'\x89PNG\r\n\x1a\n' + head + b''.join(further) + pixels + piece(b'IEND', b'')
 
 
 TEXT = zlib.compress(b'a' * 7_900_000, 9)
@@ -162,11 +144,10 @@ def test_of_a_png_only_what_makes_its_pixels_is_decoded(further):
         'content = sys.stdin.buffer.read(); before = most();'
         'print(decoded(content).shape, most() - before)'
     )
-    said = subprocess.run(
-        [sys.executable, '-c', code], input=png(*further), capture_output=True, check=True
-    ).stdout.decode()
-    assert said.startswith('(8, 9, 3) ')
-    assert int(said.split()[-1]) < 100_000  # kB
+    command = [sys.executable, '-c', code]
+    run = subprocess.run(command, input=png(*further), capture_output=True, check=True)
+    shape, _, taken_kb = run.stdout.decode().rpartition(' ')
+    assert shape == '(8, 9, 3)' and int(taken_kb) < 100_000
 
 
 def test_what_unfolds_behind_the_last_pixel_of_a_png_is_refused():
@@ -179,10 +160,10 @@ def test_what_unfolds_behind_the_last_pixel_of_a_png_is_refused():
 
 
 def test_a_large_png_is_decoded_whatever_it_looks_like():
-    noise = np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)
-    content = coded('.png', noise)
+    image = noise(700, 700)
+    content = coded('.png', image)
     assert len(content) > 2**20
-    assert (decoded(content) == noise).all()
+    assert (decoded(content) == image).all()
 
 
 def test_bytes_between_segments_do_not_hide_the_size():

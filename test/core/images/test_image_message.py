@@ -1,15 +1,11 @@
-from __future__ import annotations
-
 import array
 from types import SimpleNamespace
 
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from deadline_perception.core.images.image_message import ACCEPTED_ENCODINGS, ImageError, to_bgr
+from deadline_perception.core.images.image_message import ImageError, to_bgr
 
 
 def picture(height=6, width=8, seed=0):
@@ -167,37 +163,6 @@ def test_sizes_that_contradict_each_other_are_refused(changes, match):
         to_bgr(message(picture(), **{'encoding': 'bgr8'} | changes))
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    height=st.integers(1, 6),
-    width=st.integers(1, 6),
-    pad=st.integers(0, 4),
-    seed=st.integers(0, 99),
-    encoding=st.sampled_from(ACCEPTED_ENCODINGS),
-)
-def test_any_message_gives_an_image_or_one_clear_error(height, width, pad, seed, encoding):
-    channels = {'bgr8': 3, '8UC3': 3, 'rgb8': 3, 'bgra8': 4, '8UC4': 4, 'rgba8': 4}.get(
-        encoding,
-        2 if encoding.startswith(('yuv', 'uyvy', 'yuyv')) or encoding.endswith('16') else 1,
-    )
-    count = height * {'nv12': 3, 'nv21': 3}.get(encoding, 2) // 2
-    rows = np.random.default_rng(seed).integers(0, 256, (count, width * channels + pad), np.uint8)
-    sent = SimpleNamespace(
-        height=height,
-        width=width,
-        encoding=encoding,
-        step=rows.shape[1],
-        is_bigendian=seed % 2,
-        data=array.array('B', rows.tobytes()),
-    )
-    try:
-        image = to_bgr(sent)
-    except ImageError as error:
-        assert encoding in str(error)
-    else:
-        assert image.shape == (height, width, 3) and image.dtype == np.uint8
-
-
 def compressed(image, extension='.jpg', **changes):
     coded = cv2.imencode(extension, image)[1].tobytes()
     return SimpleNamespace(**{'format': 'jpeg', 'data': array.array('B', coded), **changes})
@@ -225,12 +190,11 @@ def test_data_that_is_no_image_or_that_would_be_filled_with_grey_is_refused(data
         to_bgr(SimpleNamespace(format='jpeg', data=array.array('B', data)))
 
 
-@pytest.mark.parametrize('form', ['png', 'mono16; png compressed mono16'])
 @pytest.mark.parametrize('channels', [1, 3])
-def test_compressed_samples_of_more_than_eight_bits_are_refused(form, channels):
+def test_compressed_samples_of_more_than_eight_bits_are_refused(channels):
     deep = np.full((6, 8, channels), 40_000, np.uint16)
     with pytest.raises(ImageError, match=r'more than 8 bits \(uint16\)'):
-        to_bgr(compressed(deep, '.png', format=form))
+        to_bgr(compressed(deep, '.png', format='mono16; png compressed mono16'))
 
 
 def test_a_webp_image_is_as_it_is_stored_whatever_turn_it_notes():

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -22,13 +20,9 @@ def test_ground_truth_takes_lists_and_fixes_their_types():
 def test_names_hold_nothing_that_a_terminal_obeys_or_that_is_no_text():
     name = 'two  words\x1b[31m\n\udcff.jpg'
     harmless = 'two  words\\x1b[31m\\n\\udcff.jpg'
-    one = Frame(name, 0, lambda: np.zeros((2, 2, 3), np.uint8))
-    assert (
-        one.name
-        == replace(one, stamp_ns=1).name
-        == Sequence(name, ('a', 'b'), (one,)).name
-        == harmless
-    )
+    one = replace(frame(0), name=name)
+    assert one.name == replace(one, stamp_ns=1).name == harmless
+    assert Sequence(name, ('a', 'b'), (one,)).name == harmless
 
 
 @pytest.mark.parametrize(

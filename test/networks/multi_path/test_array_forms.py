@@ -1,6 +1,5 @@
 """The tensor forms are the reference: what was chosen, cut out and found on arrays is the same."""
 
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from made_up_detector import TINY
+from python_run import run_python
 from scipy.sparse import csr_array
 from torchvision.ops import batched_nms, nms
 
@@ -63,7 +63,7 @@ def test_regions_are_chosen_and_cut_out_as_by_tensors(config, seed):
     assert regions.any()
 
 
-def test_decoding_equals_a_plain_loop_over_classes():
+def test_decoding_is_what_torchvision_suppresses_of_all_classes():
     torch.manual_seed(2)
     regions = torch.rand(40, 2) * 60
     regions = torch.cat((regions, regions + torch.rand(40, 2) * 30 + 2), 1)
@@ -72,20 +72,12 @@ def test_decoding_equals_a_plain_loop_over_classes():
     boxes, scores, labels = map(
         torch.from_numpy, forms.detections(head, regions.numpy(), None, (100, 100))
     )
-    probabilities = logits.softmax(1)
-    wanted_boxes, wanted_scores, wanted_labels = [], [], []
-    for region in range(40):
-        for label in range(3):
-            if probabilities[region, label + 1] > 0.05:
-                wanted_boxes.append(regions[region])
-                wanted_scores.append(probabilities[region, label + 1])
-                wanted_labels.append(label)
-    wanted_boxes, wanted_scores = torch.stack(wanted_boxes), torch.stack(wanted_scores)
-    wanted_labels = torch.tensor(wanted_labels)
-    kept = batched_nms(wanted_boxes, wanted_scores, wanted_labels, 0.5)[:100]
-    torch.testing.assert_close(boxes, wanted_boxes[kept])
-    torch.testing.assert_close(scores, wanted_scores[kept])
-    assert torch.equal(labels, wanted_labels[kept])
+    probabilities = logits.softmax(1)[:, 1:]
+    region, label = (probabilities > 0.05).nonzero(as_tuple=True)
+    kept = batched_nms(regions[region], probabilities[region, label], label, 0.5)[:100]
+    torch.testing.assert_close(boxes, regions[region[kept]])
+    torch.testing.assert_close(scores, probabilities[region[kept], label[kept]])
+    assert torch.equal(labels, label[kept])
 
 
 def test_what_is_not_finite_is_no_empty_road():
@@ -105,10 +97,8 @@ def test_nothing_certain_gives_nothing_and_nan_is_passed_on():
     assert np.isnan(forms.suppressed(boxes, scores, (9, 9))[1]).all()
     boxes[0, 0] = np.nan
     assert np.isnan(forms.suppressed(boxes, scores + 1, (9, 9))[0]).any()
-    shapes = ((1, 4, 4), (1, 2, 2))
-    assert np.isfinite(
-        forms.region_features(np.ones((20, 3), np.float32), shapes, boxes, (8, 16))
-    ).all()
+    rows, shapes = np.ones((20, 3), np.float32), ((1, 4, 4), (1, 2, 2))
+    assert np.isfinite(forms.region_features(rows, shapes, boxes, (8, 16))).all()
 
 
 @pytest.mark.parametrize('count', [1, 200])
@@ -120,9 +110,8 @@ def test_suppression_keeps_what_torchvision_keeps(count):
     assert forms.nms(boxes, 0.4).tolist() == nms(torch.from_numpy(boxes), falling, 0.4).tolist()
 
 
-@pytest.mark.parametrize(
-    'places', [sys.path, []]
-)  # where the file lies, and where only an import finds it
+# Where the file lies, and where only an import finds it.
+@pytest.mark.parametrize('places', [sys.path, []])
 def test_regions_are_cut_out_without_the_package_of_sparse_matrices(monkeypatch, places):
     rng, chosen = np.random.default_rng(0), csr_array(np.array([[0, 2, 0], [1, 0, 4]], np.float32))
     rows, product = normal(rng, 3, 5), np.zeros((2, 5), np.float32)
@@ -141,7 +130,4 @@ def test_no_detector_loads_the_package_of_sparse_matrices():
         'found = forms.region_features(np.ones((20, 3), np.float32), ((1, 4, 4), (1, 2, 2)), boxes, (8, 16))\n'
         'print(found.shape, round(float(found.max()), 3), "scipy.sparse" in sys.modules)\n'
     )
-    command = [sys.executable, '-c', program]
-    assert (
-        subprocess.run(command, stdout=-1, check=True, text=True).stdout == '(1, 147) 1.0 False\n'
-    )
+    assert run_python('-c', program, check=True).stdout == '(1, 147) 1.0 False\n'

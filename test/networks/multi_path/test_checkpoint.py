@@ -51,25 +51,23 @@ def test_recipe_is_kept_with_the_weights(saved, tmp_path):
     assert read_recipe(saved[1]) == 'none'
     save_file({'weight': torch.zeros(3)}, tmp_path / 'foreign.safetensors')
     assert read_recipe(tmp_path / 'foreign.safetensors') is None
-    with pytest.raises(
-        CheckpointError, match='holds nothing beside the weights, expected config and class_names'
-    ):
-        load_detector(tmp_path / 'foreign.safetensors')
-    with pytest.raises(CheckpointError, match='nowhere.safetensors does not exist'):
-        read_recipe(tmp_path / 'nowhere.safetensors')
-    with pytest.raises(CheckpointError, match='nowhere.safetensors does not exist'):
-        load_detector(tmp_path / 'nowhere.safetensors')
     (tmp_path / 'cut.safetensors').write_bytes(saved[1].read_bytes()[:-100])
-    with pytest.raises(CheckpointError, match='cannot be read as safetensors'):
-        load_detector(tmp_path / 'cut.safetensors')
+    nothing = 'holds nothing beside the weights, expected config and class_names'
+    for read, name, message in (
+        (load_detector, 'foreign', nothing),
+        (read_recipe, 'nowhere', 'nowhere.safetensors does not exist'),
+        (load_detector, 'nowhere', 'nowhere.safetensors does not exist'),
+        (load_detector, 'cut', 'cannot be read as safetensors'),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            read(tmp_path / f'{name}.safetensors')
 
 
 def test_weights_beyond_float16_are_not_written(saved, tmp_path):
     network = build_detector('compact', NAMES)
     network.rpn.outputs.weight.data[0] = 7e4
-    with pytest.raises(
-        CheckpointError, match='rpn.outputs.weight is not finite as float16, .* within 65504'
-    ):
+    message = 'rpn.outputs.weight is not finite as float16, .* within 65504'
+    with pytest.raises(CheckpointError, match=message):
         save_detector(network, tmp_path / 'large.safetensors')
     assert not list(tmp_path.iterdir())
 
@@ -81,14 +79,14 @@ NO_NAMES = 'expected a JSON list of 1 to 10000 names'
 @pytest.mark.parametrize(
     ('key', 'text', 'message'),
     [
-        *(
-            ('config', text, NO_CONFIGURATION)
-            for text in ('huge', '{"name": "huge"}', '[' * 100_000)
-        ),
-        *(
-            ('class_names', text, NO_NAMES)
-            for text in ('vehicle', '[]', '[1]', '9' * 5000, json.dumps(['a'] * 10_001))
-        ),
+        ('config', 'huge', NO_CONFIGURATION),
+        ('config', '{"name": "huge"}', NO_CONFIGURATION),
+        ('config', '[' * 100_000, NO_CONFIGURATION),
+        ('class_names', 'vehicle', NO_NAMES),
+        ('class_names', '[]', NO_NAMES),
+        ('class_names', '[1]', NO_NAMES),
+        ('class_names', '9' * 5000, NO_NAMES),
+        ('class_names', json.dumps(['a'] * 10_001), NO_NAMES),
     ],
 )
 def test_metadata_that_say_nothing_are_refused(tmp_path, key, text, message):
@@ -104,10 +102,8 @@ def test_weights_of_a_constructed_network_load_without_its_file(tmp_path, tiny_c
     loaded = load_detector(tmp_path / 'tiny.safetensors')
     assert loaded.config == tiny_config and loaded.weights_hash == network.weights_hash
     save_configuration(tiny_config, tmp_path / 'tiny.json')
-    assert (
-        build_detector(str(tmp_path / 'tiny.json'), NAMES, seed=1).weights_hash
-        == network.weights_hash
-    )
+    again = build_detector(str(tmp_path / 'tiny.json'), NAMES, seed=1)
+    assert again.weights_hash == network.weights_hash
 
 
 def test_a_built_in_configuration_may_be_told_by_its_name(saved, tmp_path):
@@ -160,8 +156,8 @@ def large_files(folder):
         texts = {
             'config': json.dumps({**compact, **dict(config)}),
             'class_names': json.dumps(names),
-            **metadata,
         }
+        texts |= metadata
         return write(folder / f'{name}.safetensors', {'__metadata__': texts, **dict(tensors)})
 
     wide = replace(
@@ -233,17 +229,15 @@ def test_an_absent_device_is_named_with_its_index(saved):
 def test_the_network_names_the_index_of_a_gpu(saved):
     last = f'cuda:{torch.cuda.device_count() - 1}'
     assert load_detector(saved[1], device=last).device == last
-    assert read_device_facts(load_detector(saved[1], device='cuda').device) == read_device_facts(
-        'cuda:0'
-    )
+    device = load_detector(saved[1], device='cuda').device
+    assert read_device_facts(device) == read_device_facts('cuda:0')
 
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 VALIDATION = REPOSITORY.parent / 'shared' / 'data' / 'carla' / 'val.json'
 IMAGES, PATHS = 6, 5
-LEAST_AP50 = (
-    0.3  # of vehicles, the class with most objects; on all validation images no path was under 0.5
-)
+# Of vehicles, the class with most objects; on all validation images no path was under 0.5.
+LEAST_AP50 = 0.3
 
 
 @pytest.mark.slow

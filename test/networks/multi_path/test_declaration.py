@@ -4,26 +4,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from path_spaces import BOTH, space_of
 
 from deadline_perception.core.execution_path import SCALE
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.dense.configuration import STREET
 
-SIMPLE = {
-    'skips_per_stage': (1,),
-    'widths': (1.0,),
-    'pyramid_widths': (1.0,),
-    'proposals': (10,),
-    'heads': 1,
-}
-SPACE = multi_path_space(
-    skips_per_stage=(1, 0, 2),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 50),
-    heads=2,
-)
+SPACE = space_of(1, 0, 2, widths=BOTH, pyramid_widths=BOTH, proposals=(10, 50), heads=2)
 
 
 def test_every_shipped_name_is_read_and_printed_back(repository):
@@ -45,7 +32,7 @@ def test_segments_are_in_the_order_of_execution_and_each_decides_its_operator():
 
 
 def test_scale_is_decided_first_and_unnamed_at_the_full_size():
-    space = multi_path_space(**SIMPLE | {'scales': (1.0, 0.67, 0.5)})
+    space = space_of(1, scales=(1.0, 0.67, 0.5))
     assert space.segments[0].operator == 'scale'
     assert space.of_kind(SCALE)[0].settings == (0.5, 0.67, 1.0)
     path = space.parse('r0.67-s1-w1.00-p10-h0')
@@ -87,7 +74,7 @@ def test_sizes_are_scaled_to_multiples_of_the_largest_stride():
 @given(st.lists(st.integers(1, 99), unique=True, max_size=6))
 def test_every_width_of_hundredths_survives_in_the_name(hundredths):
     widths = (1.0, *(number / 100 for number in sorted(hundredths, reverse=True)))
-    space = multi_path_space(**SIMPLE | {'widths': widths, 'pyramid_widths': widths})
+    space = space_of(1, widths=widths, pyramid_widths=widths)
     assert [space.parse(str(path)) for path in space] == list(space)
 
 
@@ -108,4 +95,4 @@ def test_every_width_of_hundredths_survives_in_the_name(hundredths):
 )
 def test_impossible_choices_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        multi_path_space(**SIMPLE | change)
+        space_of(1, **change)

@@ -116,9 +116,8 @@ def test_anchors_are_centred_on_whole_strides():
     assert len(finest) == 12 * 20 * 3
     half = 64 / 2 / 0.5**0.5
     torch.testing.assert_close(finest[0], torch.tensor([-half, -half / 2, half, half / 2]))
-    torch.testing.assert_close(
-        finest[4], torch.tensor([-24.0, -32.0, 40.0, 32.0])
-    )  # one stride on, square
+    square = torch.tensor([-24.0, -32.0, 40.0, 32.0])  # one stride on
+    torch.testing.assert_close(finest[4], square)
     coarsest = anchor_levels((96, 160))[-1]
     assert len(coarsest) == 1 * 2 * 3  # sides are rounded up
 
@@ -128,14 +127,12 @@ def test_proposals_are_the_best_boxes_without_repetition():
     scores = torch.full((1, len(anchors), 2), 1e-4)
     at = 3 * (5 * 20 + 8) + 1  # the square anchor of position (5, 8) of the finest level
     scores[0, at] = torch.tensor([0.2, 0.9])
-    scores[0, at + 3] = torch.tensor(
-        [0.6, 0.1]
-    )  # one stride on: an overlap of 56 / 72, more than is kept
-    scores[0, at - 12] = torch.tensor([0.5, 0.1])  # four strides back: an overlap of a third
+    # One stride on: an overlap of 56 / 72, more than is kept. Four strides back: of a third.
+    scores[0, at + 3] = torch.tensor([0.6, 0.1])
+    scores[0, at - 12] = torch.tensor([0.5, 0.1])
     certain = torch.full(scores.shape[:2], 100.0)  # well centred
-    boxes, found = DenseProposals()(
-        scores.logit(), certain, torch.zeros(1, len(anchors), 4), 2, (96, 160)
-    )
+    deltas = torch.zeros(1, len(anchors), 4)
+    boxes, found = DenseProposals()(scores.logit(), certain, deltas, 2, (96, 160))
     torch.testing.assert_close(boxes, torch.tensor([[32.0, 8, 96, 72], [0.0, 8, 64, 72]]))
     torch.testing.assert_close(found, torch.tensor([[0.2, 0.9], [0.5, 0.1]]))
 

@@ -16,32 +16,23 @@ def test_region_features_equal_torchvisions_roi_align():
     low = torch.rand(60, 2) * torch.tensor([170.0, 110.0])
     boxes = torch.cat((low, low + torch.rand(60, 2) * 90 + 1), 1)  # some reach beyond the image
     box_levels, images = torch.randint(0, 4, (60,)), torch.randint(0, 2, (60,))
-    found = region_features(levels, boxes, box_levels, images, strides=STRIDES).view(
-        60, BINS * BINS, -1
-    )
+    found = region_features(levels, boxes, box_levels, images, strides=STRIDES)
+    found = found.view(60, BINS * BINS, -1)
     for level, stride in enumerate(STRIDES):
         chosen = box_levels == level
         rois = torch.cat((images[chosen, None].float(), boxes[chosen]), 1)
         expected = roi_align(levels[level], rois, BINS, 1 / stride, 2, aligned=True)
-        torch.testing.assert_close(
-            found[chosen], expected.permute(0, 2, 3, 1).flatten(1, 2), atol=1e-4, rtol=1e-4
-        )
-
-
-def test_no_region_gives_no_features():
-    none = torch.zeros(0, dtype=torch.long)
-    assert region_features(_levels(6), torch.zeros(0, 4), none, strides=STRIDES).shape == (
-        0,
-        49 * 6,
-    )
+        expected = expected.permute(0, 2, 3, 1).flatten(1, 2)
+        torch.testing.assert_close(found[chosen], expected, atol=1e-4, rtol=1e-4)
+    none = region_features(levels, boxes[:0], box_levels[:0], strides=STRIDES)
+    assert none.shape == (0, BINS * BINS * 6)
 
 
 def test_region_features_pass_gradients_like_roi_align():
     levels = [level.double().requires_grad_() for level in _levels(2)]
     boxes = torch.tensor([[10.0, 20.0, 70.0, 90.0], [0.0, 0.0, 30.0, 12.0]], dtype=torch.float64)
-    region_features(
-        levels, boxes, torch.tensor([0, 0]), torch.tensor([0, 1]), strides=STRIDES
-    ).square().sum().backward()
+    places = torch.tensor([0, 0]), torch.tensor([0, 1])
+    region_features(levels, boxes, *places, strides=STRIDES).square().sum().backward()
     mine = levels[0].grad.clone()
     levels[0].grad = None
     rois = torch.cat((torch.tensor([[0.0], [1.0]], dtype=torch.float64), boxes), 1)

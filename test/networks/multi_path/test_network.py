@@ -37,18 +37,14 @@ def _randomise_norms(network):
 
 
 def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config):
-    without = FasterRcnn(
-        replace(tiny_config, skip_groups=((), (2,), (2,), ())), ('vehicle', 'bike')
-    ).eval()
-    names = {'backbone.skips.0': 'backbone.skips.1', 'backbone.skips.1': 'backbone.skips.3'}
+    config = replace(tiny_config, skip_groups=((), (2,), (2,), ()))
+    without = FasterRcnn(config, ('vehicle', 'bike')).eval()
     weights = tiny_network.state_dict()
+    source = {'backbone.skips.0': 'backbone.skips.1', 'backbone.skips.1': 'backbone.skips.3'}
     taken = {}
     for name in without.state_dict():
-        source = name
-        for new, old in names.items():
-            if name.startswith(new):
-                source = old + name[len(new) :]
-        taken[name] = weights[source]
+        part, rest = name[:16], name[16:]
+        taken[name] = weights[source.get(part, part) + rest]
     without.load_state_dict(taken)
     images = torch.randn(1, 3, 64, 96)
     mine = _outputs(tiny_network, tiny_network.path_space.parse('s10101-w1.00-p20-h0'), images)
@@ -62,29 +58,21 @@ def test_width_equals_a_network_built_that_narrow(tiny_config, norm):
     tiny_config = replace(tiny_config, norm=norm)
     tiny_network = FasterRcnn(tiny_config, ('vehicle', 'bike')).eval()
     _randomise_norms(tiny_network)
-    narrow_config = replace(
-        tiny_config,
-        stem_channels=8,
-        stage_channels=(8, 16, 16, 32),
-        pyramid_channels=8,
-        widths=(1.0,),
-        pyramid_widths=(1.0,),
-    )
+    channels = {'stem_channels': 8, 'stage_channels': (8, 16, 16, 32), 'pyramid_channels': 8}
+    narrow_config = replace(tiny_config, **channels, widths=(1.0,), pyramid_widths=(1.0,))
     narrow = FasterRcnn(narrow_config, ('vehicle', 'bike')).eval()
-    row = {4: 2, 5: 1}
     taken = {}
     for name, wide in tiny_network.state_dict().items():
         shape = narrow.state_dict()[name].shape
         if wide.dim() == 2 and 'norm' in name:
-            in_pyramid = name.startswith(('pyramid', 'heads'))
-            wide = wide[1:2] if in_pyramid else wide[row[4] : row[4] + 1]
+            row = 1 if name.startswith(('pyramid', 'heads')) else 2
+            wide = wide[row : row + 1]
         taken[name] = wide[tuple(slice(0, size) for size in shape)]
     narrow.load_state_dict(taken)
     images = torch.randn(1, 3, 64, 96)
     path = tiny_network.path_space.parse('s00000-w0.50-f0.50-p20-h2')
-    for one, other in zip(
-        _outputs(tiny_network, path, images), _outputs(narrow, narrow.path_space.largest, images)
-    ):
+    wide_outputs = _outputs(tiny_network, path, images)
+    for one, other in zip(wide_outputs, _outputs(narrow, narrow.path_space.largest, images)):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
     mine = tiny_network.detect(IMAGE, path)
     theirs = narrow.detect(IMAGE, narrow.path_space.largest.replace(proposals=20))
@@ -108,15 +96,12 @@ def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
         region_features(levels, boxes, torch.tensor([0, 1]), strides=STRIDES)
     )
     (logits.square().sum() + deltas.sum()).backward()
-    reached = [
-        any(p.grad is not None for p in subnet.parameters())
-        for subnet in tiny_network.heads.subnets
-    ]
-    assert reached == [False, True, False]
-    reached = [
-        any(p.grad is not None for p in skip.parameters()) for skip in tiny_network.backbone.skips
-    ]
-    assert reached == [True, False, True, True, False]
+
+    def reached(parts):
+        return [any(p.grad is not None for p in part.parameters()) for part in parts]
+
+    assert reached(tiny_network.heads.subnets) == [False, True, False]
+    assert reached(tiny_network.backbone.skips) == [True, False, True, True, False]
     assert all(p.grad is not None for p in tiny_network.backbone.stem.parameters())
 
 
@@ -129,17 +114,16 @@ def test_operators_describe_the_path_space(config):
     with torch.device('meta'):
         network = FasterRcnn(config, ('vehicle',))
     assert network.path_space == config.path_space
-    assert [skip.name for skip in network.backbone.skips] == [
-        skip.name for skip in config.path_space.of_kind(SKIP)
-    ]
-    for parts, widths in (
-        ([network.backbone], config.widths),
-        ([network.pyramid, network.heads], config.pyramid_widths),
+    names = [skip.name for skip in network.backbone.skips]
+    assert names == [skip.name for skip in config.path_space.of_kind(SKIP)]
+    for part, widths in (
+        (network.backbone, config.widths),
+        (network.pyramid, config.pyramid_widths),
+        (network.heads, config.pyramid_widths),
     ):
-        for norm in (
-            module for part in parts for module in part.modules() if isinstance(module, SlicedNorm)
-        ):
-            assert list(norm.rows) == [round(norm.weight.shape[1] * width) for width in widths]
+        for norm in part.modules():
+            if isinstance(norm, SlicedNorm):
+                assert list(norm.rows) == [round(norm.weight.shape[1] * width) for width in widths]
 
 
 def test_float16_gives_nearly_the_same_outputs(tiny_network):
@@ -176,11 +160,8 @@ def test_scaled_path_finds_what_a_network_of_that_input_size_finds(tiny_network,
     """Boxes come back in px of the image, whose sides may be scaled by different factors."""
     small = replace(tiny_config, name='small', input_size=(64, 96), scales=(1.0,))
     path = tiny_network.path_space.largest.replace(scale=0.5)
-    size = tiny_network.input_size_on(path)
-    assert size == (32, 64) and tiny_network.input_size_on(tiny_network.path_space.largest) == (
-        64,
-        96,
-    )
+    size, largest = tiny_network.input_size_on(path), tiny_network.path_space.largest
+    assert size == (32, 64) and tiny_network.input_size_on(largest) == (64, 96)
     plain = FasterRcnn(small, ('vehicle', 'bike')).eval()
     plain.load_state_dict(tiny_network.state_dict())
     plain.input_size_on = lambda path: size
@@ -212,18 +193,11 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
         pixels = torch.from_numpy(np.stack((image[::-1].copy(), image))).permute(0, 3, 1, 2).float()
         levels = pyramid_features(tiny_network, tiny_network.normalise(pixels), path)
         logits, deltas = tiny_network.rpn(levels)
-        boxes = torch.from_numpy(
-            proposals_of_batch(
-                tiny_network.select_proposals, (logits, deltas), path['proposals'], (64, 96)
-            )[1]
-        )
-        features = region_features(
-            levels,
-            boxes,
-            pyramid_levels(boxes, 4, 4),
-            torch.ones(len(boxes), dtype=torch.long),
-            strides=STRIDES,
-        )
+        select, count = tiny_network.select_proposals, path['proposals']
+        chosen = proposals_of_batch(select, (logits, deltas), count, (64, 96))
+        boxes = torch.from_numpy(chosen[1])
+        places = pyramid_levels(boxes, 4, 4), torch.ones(len(boxes), dtype=torch.long)
+        features = region_features(levels, boxes, *places, strides=STRIDES)
         head = tiny_network.head(int(path['head']))(features)
     values = {'head': as_arrays(head), 'proposals': as_arrays((boxes,))}
     found, scores, _ = tiny_network.post(path, values)

@@ -1,14 +1,12 @@
 import pytest
 import torch
+from path_spaces import space_of
 from torch import nn
 
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
 from deadline_perception.networks.multi_path.operators import Skip, SlicedConv2d, SlicedFrozenNorm
 
-SPACE = multi_path_space(
-    skips_per_stage=(2,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1,), heads=1
-)
+SPACE = space_of(2, proposals=(1,))
 
 
 @pytest.mark.parametrize('inputs, outputs', [(16, 8), (8, 16), (4, 4)])
@@ -30,18 +28,15 @@ def test_narrow_norm_keeps_groups_and_has_its_own_scale():
     x = torch.randn(2, 8, 5, 5)
     plain = nn.functional.group_norm(x, 2, torch.full((8,), 3.0), torch.zeros(8))
     torch.testing.assert_close(norm(x), plain)
-    torch.testing.assert_close(
-        norm(torch.cat((x, x), 1)), nn.functional.group_norm(torch.cat((x, x), 1), 4)
-    )
+    both = torch.cat((x, x), 1)
+    torch.testing.assert_close(norm(both), nn.functional.group_norm(both, 4))
 
 
 @pytest.mark.parametrize('bias', [True, False])
 @pytest.mark.parametrize('grad', [True, False])
 def test_frozen_norm_is_part_of_the_convolution_and_equals_a_batch_norm_after_it(bias, grad):
-    convolution, norm = (
-        SlicedConv2d(3, 8, 3, bias=bias).eval(),
-        SlicedFrozenNorm(8, (1.0, 0.5)).eval(),
-    )
+    convolution = SlicedConv2d(3, 8, 3, bias=bias).eval()
+    norm = SlicedFrozenNorm(8, (1.0, 0.5)).eval()
     plain = nn.BatchNorm2d(4, eps=1e-12).eval()
     for part in (norm.weight, norm.deviation):
         nn.init.uniform_(part, 0.5, 2.0)
@@ -60,16 +55,10 @@ def test_frozen_norm_is_part_of_the_convolution_and_equals_a_batch_norm_after_it
         torch.testing.assert_close(norm(convolution(x, 4)), plain(convolution(x, 4)))
 
 
-@pytest.mark.parametrize(
-    'device',
-    [
-        'cpu',
-        pytest.param(
-            'cuda',
-            marks=pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device'),
-        ),
-    ],
-)
+ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
+
+
+@pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=ON_GPU)])
 def test_norm_hands_float16_on(device):
     norm = SlicedGroupNorm(16, 4, (1.0,)).to(device)
     x = torch.randn(2, 16, 5, 5, device=device).bfloat16()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -39,16 +37,10 @@ def test_clock_that_stands_still_gives_a_time_above_zero():
 @pytest.mark.parametrize(
     ('times_ms', 'idle_ms'),
     [
-        ([1.0] * 200 + [4.0] * 1000, 1.0),
-        ([2.0] * 60 + [0.5] + [2.0] * 39, 2.0),
-        ([0.5] + [2.0] * 19, 0.5),
-        ([0.5] + [2.0] * 20, 2.0),
-    ],
-    ids=[
-        'a load that stays',
-        'one lucky time among many',
-        'a lucky first time',
-        'a lucky first time among enough',
+        pytest.param([1.0] * 200 + [4.0] * 1000, 1.0, id='a load that stays'),
+        pytest.param([2.0] * 60 + [0.5] + [2.0] * 39, 2.0, id='one lucky time among many'),
+        pytest.param([0.5] + [2.0] * 19, 0.5, id='a lucky first time'),
+        pytest.param([0.5] + [2.0] * 20, 2.0, id='a lucky first time among enough'),
     ],
 )
 def test_idle_time_by_hand(times_ms, idle_ms):

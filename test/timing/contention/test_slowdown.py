@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import random
 import statistics
@@ -29,15 +27,6 @@ def test_follows_a_load_up_within_few_frames_and_down_slowly():
     for _ in range(60):
         estimator.observe_frame(50.0, 50.0)
     assert estimator.slowdown == pytest.approx(1.0, abs=0.01)
-
-
-@settings(max_examples=100, deadline=None)
-@given(ratios=st.lists(st.floats(0.9, 1.08), max_size=40))
-def test_what_stays_within_the_spread_of_an_idle_machine_is_no_slowdown(ratios):
-    estimator = SlowdownEstimator()
-    for ratio in ratios:
-        estimator.observe_frame(50.0, 50.0 * ratio)
-    assert estimator.slowdown == 1.0
 
 
 def test_noise_of_five_percent_on_an_idle_machine_is_read_as_next_to_nothing():
@@ -75,15 +64,6 @@ def test_a_load_whose_frames_scatter_is_read_as_its_median_not_as_its_slowest_fr
         read.append(ratio.log_ratio if number >= 50 else math.log(1.6))
     assert statistics.mean(read) == pytest.approx(math.log(1.6), abs=0.02)
     assert max(read) < math.log(1.6 * 1.15)
-
-
-def test_a_load_that_doubles_a_time_that_scatters_is_followed_within_three_frames_but_for_the_scatter():
-    rng, ratio = random.Random(4), RatioFilter()
-    for _ in range(200):
-        ratio.observe(1.6 * rng.lognormvariate(0.0, 0.16))
-    for _ in range(3):
-        ratio.observe(3.2)
-    assert math.log(3.2) - 1.6 * 0.25 < ratio.log_ratio <= math.log(3.2)
 
 
 def test_a_burst_of_another_program_is_over_once_six_frames_say_so():

@@ -1,7 +1,5 @@
 """Worst cases of paths from what their segments took."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
