@@ -241,6 +241,22 @@ def test_data_that_vanish_end_the_run_with_a_state(words, tmp_path, capsys, says
 
 
 @pytest.mark.slow
+def test_a_corrupt_image_is_left_out_and_counted(words, tmp_path, says, monkeypatch):
+    monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
+    step = train.Trainer._train_step
+
+    def step_and_spoil(trainer, *given):
+        (tmp_path / 'spoilt').write_bytes(b'no image')
+        # as a whole: another thread reads it meanwhile
+        (tmp_path / 'spoilt').replace(tmp_path / '1.png')
+        return step(trainer, *given)
+
+    monkeypatch.setattr(train.Trainer, '_train_step', step_and_spoil)
+    with pytest.warns(UserWarning, match='image 1.png is left out, 1 so far: .* cannot be decoded'):
+        assert 'left out: 1 of 3 images, which cannot be read' in says(*words(12))
+
+
+@pytest.mark.slow
 def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path, says, refusal):
     changes = {'input_size': (128, 192), 'scales': (1.0, 0.67), 'proposals': (5, 20)}
     shape = replace(STREET, name='dense', **changes)
