@@ -148,7 +148,7 @@ def match_objects(
 def _exchanged(overlap: np.ndarray, pairs: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """The pairs after all exchanges between two of them by which they overlap more; a partner may also be left."""
     rows, columns = overlap.shape
-    size = rows + columns + 1  # with a place for each that is left
+    size = max(rows, columns) + 1  # who is left is paired for an overlap of 0
     padded = np.zeros((size, size))
     padded[:rows, :columns] = overlap
     own = list(pairs)

@@ -74,8 +74,7 @@ class Tracks:
         self._process_noise = 1.0  # of the noise of acceleration
         self._times_seen = self._ids = np.zeros(0, np.int64)
         self._labels = np.zeros(0, np.int64)
-        self._scores = np.zeros(0)
-        self._seen_s = np.zeros(0)
+        self._scores = self._seen_s = np.zeros(0)
         self._state = np.zeros((2, 0, 4))  # x, y, width, height, and their velocities
         self._variance = np.zeros((3, 0, 4))  # of the state, of state and velocity, of the velocity
 
@@ -120,14 +119,10 @@ class Tracks:
         innovation = measured[new] - state[0, old]
         self._adapt(innovation**2 / (prior[0] + noise), self._times_seen[old])
         born_state[:, new] = state[:, old] + gains * innovation
-        born_variance[:, new] = np.stack(
-            [
-                prior[0] * (1.0 - gains[0]),
-                prior[1] * (1.0 - gains[0]),
-                prior[2] - gains[1] * prior[1],
-            ]
-        )
-        missed = np.setdiff1d(np.flatnonzero(stamp_s - self._seen_s <= MAX_AGE_S), old)
+        born_variance[:, new] = prior - gains[[0, 0, 1]] * prior[[0, 1, 1]]
+        is_missed = stamp_s - self._seen_s <= MAX_AGE_S
+        is_missed[old] = False
+        missed = np.flatnonzero(is_missed)
         missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][: max(0, MAX_OBJECTS - count)]
         self._state = np.concatenate([born_state, state[:, missed]], axis=1)
         self._variance = np.concatenate([born_variance, variance[:, missed]], axis=1)
