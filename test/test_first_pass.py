@@ -14,6 +14,8 @@ from deadline_perception.networks.multi_path.score_calibration import ScoreCalib
 from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox
 
+STREET_PATHS = [f'{scale}s00000-w1.00-p100-h2' for scale in ('r0.44-', 'r0.53-', '')]
+
 
 @pytest.fixture
 def first_pass(load_benchmark):
@@ -79,3 +81,60 @@ def test_a_loss_is_certain_where_other_images_would_have_shown_it_too(first_pass
     images = first_pass.Images('penn_fudan', frames, known)
     loss = first_pass.certain_losses(images, answers)['person']
     assert least <= loss < 100.0 * missed / 24
+
+
+def test_few_objects_leave_scores_nearer_to_what_they_were_than_many(first_pass):
+    rng = np.random.default_rng(0)
+    features = np.zeros((40, first_pass.FEATURES))
+    features[:, 0], features[:, 3] = rng.normal(size=40), 1.0
+    is_object = rng.random(40) < 0.2  # fewer than the scores say
+    offsets = [
+        first_pass.regression(
+            np.tile(features, (times, 1)), np.tile(is_object, times), np.ones(40 * times)
+        )[3]
+        for times in (1, 10, 100)
+    ]
+    assert 0.0 > offsets[0] > offsets[1] > offsets[2]
+
+
+def test_an_image_is_looked_at_in_every_run_and_the_file_says_by_what(first_pass):
+    frames = [Frame(name, 0, lambda: np.zeros((10, 10, 3), np.uint8)) for name in 'ab']
+    networks = {name: _Blind(name) for name in (first_pass.FINE, first_pass.FIRST)}
+    images = first_pass.Images('coco', frames, [])
+    for run in (1, 2):
+        seen = first_pass.look_at(networks, images)
+        assert [len(found) for found in seen.values()] == [2] * 6
+        assert [network.started for network in networks.values()] == [6 * run] * 2
+    engines = [first_pass.engine_of(name, network) for name, network in networks.items()]
+    assert engines == [
+        {'name': 'street', '8 bit': 3, 'eager': 1},
+        {'name': 'street-first', 'eager': 4},
+    ]
+
+
+class _Blind:
+    """A network that finds nothing, counts the images that it was given, and is its own engine, with segments of three
+    paths of `street` in 8 bit."""
+
+    class_names = ()
+    started = 0
+
+    def __init__(self, name):
+        self.identity = name
+        self.forms = (
+            {f'{name}@{path}': '8 bit' for path in STREET_PATHS} if name == 'street' else {}
+        )
+        self.path_space = self.engine = self
+
+    def parse(self, text):
+        return text
+
+    def keys(self, path):
+        return [f'{self.identity}@{path}', 'post']
+
+    def start(self, image, path):
+        self.started += 1
+        return self
+
+    def finish(self):
+        return Detections(np.zeros((0, 4)), [], np.zeros(0, int))
