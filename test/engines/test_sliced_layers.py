@@ -37,7 +37,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from deadline_perception.engines.sliced_layers import Convolution, Span
-from test_sliced_layers import Part
+from engines.test_sliced_layers import Part
 
 torch.set_num_threads(2)
 torch.manual_seed(0)
@@ -58,7 +58,7 @@ torch.testing.assert_close(layer.weight.grad, expected, rtol=1e-4, atol=1e-3)
 @pytest.mark.slow
 def test_the_gradient_of_a_strided_layer_of_few_channels_leaves_memory_alone():
     """oneDNN's own ends the process or is wrong; a process of its own, for it would end this one."""
-    run = run_python('-c', _STRIDED, cwd=Path(__file__).parent, timeout=120)
+    run = run_python('-c', _STRIDED, cwd=Path(__file__).parents[1], timeout=120)
     assert run.returncode == 0, run.stderr[-2000:]
 
 
