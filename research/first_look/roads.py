@@ -2,8 +2,8 @@
 
     python research/first_look/roads.py OUT.safetensors --roads FILE=SHARE [...] --general FILE=SHARE [...] [--minutes 60]
 
-Half of a step's images are of roads, with their labels: YOLOX's losses, where a class that a source does not mark is
-learnt from the weights that the run starts from. The other half are of anything: there it answers as the teacher does.
+Two thirds of a step's images are of roads, with their labels: YOLOX's losses, where a class that a source does not mark
+is learnt from the weights that the run starts from. The others are of anything: there it answers as the teacher does.
 A run that was stopped goes on with the same command.
 """
 
@@ -35,7 +35,7 @@ from deadline_perception.extras.training.yolox_training import (
 from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox
 
-# Sizes of the input in px, images of a step of either half, and share of the steps.
+# Sizes of the input in px, images of roads in a step, and share of the steps.
 SIZES = (((384, 640), 4, 0.55), ((256, 416), 9, 0.30), ((192, 320), 16, 0.15))
 WARM_UP_STEPS = 50
 AVERAGED = 0.999  # of the average of before, in each step
