@@ -241,13 +241,11 @@ class PassPolicy(FrontierPolicy):
         so_far = self._reached[results - 1][planned] if results else 0.0
         adds, logs, least = self._adds, rows[here][-1], -math.inf
         if len(logs) == 1:
-            # Mostly nothing can be so much better, and no other needs to be looked at.
+            # Where it may go on, mostly nothing can be so much better, and no other needs to be looked at.
             log_ms = later if results else first
             chance = 1.0 if logs[0] <= _LOG_NO_TIME else frames.share_within(log_ms - logs[0])
-            if chance < _EVEN_CHANCE and results:
-                chance = 0.0
             gain = chance * (self._reached[-1][planned] - so_far)
-            if gain > _NEGLIGIBLE and (results or chance >= _LIKELY):  # it may go on
+            if gain > _NEGLIGIBLE and chance >= (_EVEN_CHANCE if results else _LIKELY):
                 if self._most[candidates.prefix] - so_far - gain <= self._keep_epsilon:
                     return here
                 least = so_far + chance * adds[results][planned] + self._keep_epsilon - _ROUNDING
