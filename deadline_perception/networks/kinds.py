@@ -83,9 +83,8 @@ def stored_detector(weights: Path) -> OwnDetector | None:
     """
     header = read_header(weights)
     metadata = header.metadata
-    kind = weights_kind(header.metadata)
-    of_kind = metadata.get('kind', MULTI_PATH)
-    if kind != of_kind or kind not in OUTLINES:
+    kind = weights_kind(metadata)
+    if kind != metadata.get('kind', MULTI_PATH) or kind not in OUTLINES:
         return None
     try:
         class_names = read_metadata(weights)[1]

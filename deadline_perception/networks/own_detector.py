@@ -29,6 +29,8 @@ class OwnDetector(ShapedNetwork):
         score_calibration: what makes its scores probabilities; None where nobody has fitted one.
         layers: names of layers and of their parts, as far as their order decides that in which weights are hashed.
         makes: the value that a segment makes, where that is not one of its own name.
+        gathers: the value of several sizes of which a segment reads rows, by the segment's name.
+        selects: the segment that compares and chooses; empty where none does.
         module: loads the same detector with its layers.
         inference: a context within which PyTorch, where it computes, keeps nothing for gradients.
     """
@@ -38,6 +40,8 @@ class OwnDetector(ShapedNetwork):
     config: Any
     layers: str
     makes: Mapping[str, str] = {}
+    gathers: Mapping[str, str] = {}
+    selects = ''
     module: Callable[[], Any]
     inference: Callable[[], AbstractContextManager[object]] = nullcontext
 
@@ -136,7 +140,6 @@ class DetectorRun(SegmentRun):
     ) -> None:
         super().__init__(network.path_space, path, network.device)
         self.network = network
-        self._calibration = network.score_calibration
         self._engine = network.engine
         self._image = image_bgr
         self._values: dict[str, Held] = {}
@@ -150,34 +153,37 @@ class DetectorRun(SegmentRun):
             ValueError: the image is none, or the engine's buffers hold another frame by now.
         """
         self._engine.check_frame(self._number)
-        with self.network.inference():
-            self._compute(name, key)
+        network = self.network
+        with network.inference():
+            if name == 'pre':
+                values = self._engine.hold(name, (network.preprocess(self._image, self.path),))
+            elif network.passes_over(name, self.path):
+                values = ()
+            else:
+                values = self._made(name, key)
+        self._values[network.makes.get(name, name)] = values
 
-    def _compute(self, name: str, key: str) -> None:
+    def _made(self, name: str, key: str) -> Held:
         network = self.network
         engine = self._engine
-        made = network.makes.get(name, name)
-        if name == 'pre':
-            self._values[made] = engine.hold(made, (network.preprocess(self._image, self.path),))
-            return
-        if network.passes_over(name, self.path):
-            self._values[made] = ()
-            return
         inputs = {read: self._values[read] for read in network.reads(name)}
-        if name == 'regions':
-            inputs['pyramid'] = engine.joined(inputs['pyramid'])
+        if gathered := network.gathers.get(name):
+            inputs[gathered] = engine.joined(inputs[gathered])
         if name == 'post':
             arrays = {read: engine.arrays(values) for read, values in inputs.items()}
             found = network.post(self.path, arrays)
-            found = network.in_the_image(found, self.path, self._image.shape[:2])
-            self._detections = self._calibrated(*found)
-            return
-        self._values[made] = engine.run(
+            boxes, scores, labels = network.in_the_image(found, self.path, self._image.shape[:2])
+            if network.score_calibration is not None:
+                scores = network.score_calibration.apply(scores, labels)
+            order = np.argsort(-scores, kind='stable')
+            self._detections = Detections(boxes[order], scores[order], labels[order])
+            return ()
+        return engine.run(
             key,
-            made,
+            network.makes.get(name, name),
             partial(network.compute, name, self.path),
             inputs,
-            is_selection=name == 'proposals',
+            is_selection=name == network.selects,
             on_arrays=network.array_form(name, self.path),
         )
 
@@ -185,15 +191,3 @@ class DetectorRun(SegmentRun):
         """See `SegmentRun`: the objects found, in px of the original image."""
         self.check_finished()
         return self._detections
-
-    def _calibrated(
-        self,
-        boxes: np.ndarray,
-        scores: np.ndarray,
-        labels: np.ndarray,
-    ) -> Detections:
-        if self._calibration is None:
-            return Detections(boxes, scores, labels)
-        scores = self._calibration.apply(scores, labels)
-        order = np.argsort(-scores, kind='stable')
-        return Detections(boxes[order], scores[order], labels[order])

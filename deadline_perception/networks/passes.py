@@ -183,10 +183,6 @@ class PassesNetwork(Network):
                 raise PassesError(
                     f'{network.config_name} gives {network.result_type.__name__}, expected Detections'
                 )
-        if self.fine.device != self.coarse.device:
-            raise PassesError(
-                f'the passes run on {self.coarse.device} and {self.fine.device}, expected one device'
-            )
         if self.fine.path_space.has_alternatives:
             raise PassesError(
                 f'{self.fine.config_name} consists of alternatives, expected one network for the closer look'

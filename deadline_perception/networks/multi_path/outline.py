@@ -31,6 +31,8 @@ class MultiPathOutline(OwnDetector):
     strides: tuple[int, ...]
     pyramid_stages: tuple[int, ...]
     config: DetectorShape
+    gathers = {'regions': 'pyramid'}
+    selects = 'proposals'
 
     def declare(
         self,
