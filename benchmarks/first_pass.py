@@ -70,18 +70,18 @@ LOOKS = {
     'street 544x320': (FINE, 'r0.44-s00000-w1.00-p100-h2'),
     'street 672x384': (FINE, 'r0.53-s00000-w1.00-p100-h2'),
     FULL: (FINE, 's00000-w1.00-p100-h2'),
-    'street-first 320x192': (FIRST, 'r0.50'),
-    'street-first 416x256': (FIRST, 'r0.65'),
-    'street-first 640x384': (FIRST, 'r1.00'),
+    'street-first 320x192': (FIRST, 'r0.43'),
+    'street-first 416x256': (FIRST, 'r0.58'),
+    'street-first 736x416': (FIRST, 'r1.00'),
 }
-FIRST_LOOKS = ('street-first 320x192', 'street-first 416x256', 'street-first 640x384')
+FIRST_LOOKS = ('street-first 320x192', 'street-first 416x256', 'street-first 736x416')
 FINE_LOOKS = {
     'street 544x320': 1.0,
     'street 672x384': 1.0,
     FULL: 2.0,
 }  # with their weights in the fit
 OWN_FIRST = 'street 544x320'  # the first look of `street` without another network
-LONGEST = f'street-first 640x384, then {FULL}'
+LONGEST = f'street-first 736x416, then {FULL}'
 WEIGHTS_OF_KINDS = {'bdd100k': 3.0, NEGATIVES: 6.0}  # in the fit, 1 of the others
 NEAR_HEIGHT = 0.5  # of the image; persons that are higher are near
 EXTREME_SIZES = (-2.3, 2.3)  # logarithms of sizes over a tenth of the image's side: 1 to 100 %

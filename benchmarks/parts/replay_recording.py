@@ -41,7 +41,7 @@ OUR_PATHS = (
     's00000-w1.00-p100-h0',
     's00000-w1.00-p100-h2',
 )
-PUBLIC_PATHS = ('r0.50', 'r0.65', 'r1.00')
+PUBLIC_PATHS = ('r0.43', 'r0.58', 'r1.00')
 LOOKS = tuple((OURS, path) for path in OUR_PATHS) + tuple((PUBLIC, path) for path in PUBLIC_PATHS)
 KINDS = SOURCES | {'drive': ('kitti_0095/sequence.json', ('vehicle', 'person', 'bike'))}
 LEAST_SCORE, MOST_OBJECTS = 0.01, 100  # of a look, that are kept
