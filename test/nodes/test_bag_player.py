@@ -14,7 +14,7 @@ from rclpy.task import Future
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from sensor_msgs.msg import CameraInfo, Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.images.image_message import to_bgr
@@ -91,17 +91,6 @@ def test_in_simulated_time_stamps_stay_and_the_clock_runs(start_node, observer, 
     assert stamps(images) == [5_000_000_000 + n * PERIOD_NS for n in range(FRAMES)]
     times = [stamp_to_ns(message.clock) for message in clocks]
     assert times == sorted(times) and len(times) > FRAMES
-
-
-def test_compressed_images_are_played_by_another_name(start_node, observer, wait_for, tmp_path):
-    write_bag(sequence(), tmp_path / 'small.mcap', compressed=True)
-    images = observer.hear(CompressedImage, 'front/image/compressed')
-    infos = observer.hear(CameraInfo, 'front/camera_info')
-    parameters = {'image_topic': 'front/image', 'rate': 5.0}
-    player = start_node('bag_player', {'bag': tmp_path / 'small.mcap', **parameters})
-    assert player.wait_ended() == 0, player.output
-    wait_for(lambda: len(images) == len(infos) == FRAMES, 'all messages')
-    assert np.abs(to_bgr(images[7]).astype(int) - picture(7)).max() <= 3
 
 
 def test_an_end_before_the_node_is_spun_is_not_lost():

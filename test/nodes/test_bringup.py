@@ -100,31 +100,6 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
         assert ('qos_scheduler' in started) is waits and ('detector' in started) is not waits
 
 
-def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
-    given = values(odometry_topic='/robot/odom', speed_topic='wheel_speed')
-    for entry, mark in ((NODES[0], ''), (PLAYER, '/')):
-        command = bringup.process_order(entry, given).command
-        assert f'{mark}odom:=/robot/odom' in command
-        assert f'{mark}vehicle/speed:=wheel_speed' in command
-
-
-@pytest.mark.parametrize(
-    ('given', 'wanted'),
-    [
-        ({}, 'camera/camera_info'),
-        ({'image_topic': '/front/image'}, '/front/camera_info'),
-        ({'image_topic': 'image'}, 'camera_info'),
-        ({'camera_info_topic': '/calibration'}, '/calibration'),
-    ],
-)
-def test_calibration_is_played_and_recorded_under_one_name(given, wanted):
-    for entry, words in (
-        (PLAYER, f'camera_info_topic:="{wanted}"'),
-        (RECORDER, f'camera/camera_info:={wanted}'),
-    ):
-        assert words in bringup.process_order(entry, values(**given)).command
-
-
 def test_a_node_gets_its_files_before_single_parameters(tmp_path):
     """ROS forgets single parameters of a node when a file that names the node follows."""
     file = tmp_path / 'mine.yaml'

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import re
 import signal
 import time
 from dataclasses import replace
@@ -21,12 +19,10 @@ from measurable_network import rough_profile
 from observed_nodes import NodeProcess, Observer
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
-from std_msgs.msg import String
 from vision_msgs.msg import Detection2DArray, LabelInfo
 from waiting import wait
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.nodes.messages import ns_to_stamp, stamp_to_ns
 from deadline_perception.nodes.service_quality import LATCHED
 
@@ -221,20 +217,6 @@ def test_bad_images_are_counted_by_cause_and_the_next_good_one_is_detected(ready
     assert answer.rejected_frames_total == before + len(causes)
 
 
-def test_a_stamp_that_cannot_be_believed_gives_no_age_but_detections(ready):
-    ready.answer(ready.image())
-    message = ready.image(stamp_ns=ready.now_ns() + 5_000_000_000)
-    latency = ready.answer(message)
-    assert math.isnan(latency.age_ms)
-    assert math.isnan(latency.total_ms)
-    assert latency.degraded
-    assert 'in the future' in latency.reason
-    assert latency.outcome == FrameLatency.DETECTED
-    assert stamp_to_ns(latency.header.stamp) == stamp_to_ns(message.header.stamp)
-    ready.answer(ready.image())  # the step back from the future
-    assert not math.isnan(ready.answer(ready.image()).age_ms)
-
-
 def test_a_tight_budget_carries_detections_over_and_a_wide_one_detects_again(ready):
     ready.budget(5.0)
     wait(lambda: ready.answer(ready.image()).budget_ms == 5.0, 'the tight budget')
@@ -244,108 +226,6 @@ def test_a_tight_budget_carries_detections_over_and_a_wide_one_detects_again(rea
     ready.budget()
     wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS, 'the wide budget')
     assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
-
-
-@pytest.mark.slow
-def test_no_contention_of_any_value_stops_detection_and_a_camera_that_stops_is_told(ready):
-    """One message with a slowdown of 1e15 stopped it for good."""
-    wait(lambda: 'refused_messages' in ready.status()[2], 'the diagnostic')
-    refused = int(ready.status()[2]['refused_messages'])
-    wrong = (1e15, math.nan, 0.5, 100.5)
-    for number, slowdown in enumerate(wrong, 1):
-        ready.contention.publish(ContentionState(slowdown=slowdown, sources=['foreign']))
-        ready.wait_status(refused_messages=str(refused + number))
-    assert 'contention_monitor/state: slowdown is 100.5, expected [1, 100]' in ready.status()[1]
-    answer = ready.answer(ready.image())
-    assert answer.outcome == FrameLatency.DETECTED
-    wait(lambda: ready.paths and ready.paths[-1].header == answer.header, 'the decision')
-    assert ready.paths[-1].contention_source != 'foreign'
-    # Of some of these the product with the factor was rounded up.
-    for slowdown in (100.0, 37.0, 99.99999999999999, 1.25):
-        ready.contention.publish(ContentionState(slowdown=slowdown, sources=['probe', 'pressure']))
-        assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
-    ready.wait_status('no image on /', level=1)
-    ready.wait_status(level=2)
-    assert re.fullmatch(r'no image on /.*image for \d+\.\d s', ready.status()[1])
-    ready.answer(ready.image())
-    wait(lambda: ready.status()[0] < 2, 'the camera again')
-
-
-def test_every_image_is_answered_or_replaced_beside_another_publisher(ready, make_node):
-    make_node('foreigner').create_publisher(String, 'image', 10)  # a participant of its own
-    wait(lambda: ready.node.count_publishers('image') == 2, 'the other publisher')
-    before = ready.answer(ready.image())
-    begin = len(ready.latencies)
-    stamps = []
-
-    def send():
-        message = ready.image()
-        stamps.append(stamp_to_ns(message.header.stamp))
-        ready.images.publish(message)
-
-    def last_is_answered():
-        """Sends one more where the last went to a subscription that was renewed for want of images, as on a machine that
-        others keep busy: what was missed is counted with the next."""
-        until = time.monotonic() + 5.0
-        while time.monotonic() < until:
-            if stamp_to_ns(ready.latencies[-1].header.stamp) == stamps[-1]:
-                return True
-            time.sleep(0.05)
-        send()
-        return False
-
-    def some_replaced():  # a detector at real-time priority may keep a busy machine from sending while it works
-        for _ in range(30):
-            send()
-            time.sleep(0.002)
-        wait(last_is_answered, 'the last image')
-        return sum(latency.replaced_frames for latency in ready.latencies[begin:]) > 0
-
-    wait(some_replaced, 'an image to be replaced')
-    answers = ready.latencies[begin:]
-    replaced = sum(latency.replaced_frames for latency in answers)
-    assert answers[-1].replaced_frames_total - before.replaced_frames_total == replaced
-    assert answers[-1].middleware_lost_total == 0
-    assert len(answers) + replaced == len(stamps)
-    wait(lambda: len(ready.detections) == len(ready.latencies), 'all detections')
-    shown = [stamp_to_ns(array.header.stamp) for array in ready.detections[-len(answers) :]]
-    assert len(set(shown)) == len(shown)
-
-
-def test_a_rate_is_set_while_the_node_runs_and_images_beyond_it_are_counted(ready):
-    def dropped():
-        return int(ready.status()[2].get('left_out_by_rate', 0))
-
-    def show():
-        ready.images.publish(ready.image())
-        time.sleep(0.02)
-
-    before = dropped()
-    assert not ready.set(max_rate_hz=0.1)
-    wait(lambda: show() or dropped() >= before + 5, 'images beyond one in ten seconds')
-    assert not ready.set(max_rate_hz=0.0)
-    answers = len(ready.latencies)
-    wait(lambda: show() or len(ready.latencies) >= answers + 10, 'ten images without a limit')
-
-
-@pytest.mark.slow
-def test_a_killed_detector_detects_again(files, station, detector, ready, start_node):
-    assert detector.end(signal.SIGKILL) == -signal.SIGKILL
-    again = start_node('detector', parameters(files), environment=SETTINGS)
-    space = load_detector(files / 'good.safetensors').path_space
-    begin = len(station.latencies)
-
-    def answered():
-        station.images.publish(station.image())
-        time.sleep(0.1)
-        return len(station.latencies) > begin
-
-    wait(answered, 'the new detector')
-    assert station.latencies[begin].outcome == FrameLatency.DETECTED
-    assert station.latencies[begin].degraded
-    assert 'no budget heard yet' in station.latencies[begin].reason
-    wait(lambda: 0 < int(station.status()[2].get('ready_paths', 0)) <= len(space), 'the diagnostic')
-    assert again.end() == 0
 
 
 # --- what hangs ---

@@ -21,7 +21,6 @@ from deadline_perception.nodes import message_intake
 from deadline_perception.nodes.message_intake import (
     MOST_DETECTIONS,
     RANGES,
-    InTurn,
     MessageIntake,
     problem_with,
 )
@@ -107,21 +106,6 @@ def test_a_refused_message_is_counted_told_and_not_used(observer, wait_for, name
     )
     now_ms[0] += TOLD_MS + 1.0
     assert intake.concern == ''
-
-
-def test_a_topic_is_served_so_often_and_no_more_and_then_again():
-    now_ms = [0.0]
-    turns = InTurn(lambda: now_ms[0])
-    for _ in range(5000):  # 40,000 messages a second
-        now_ms[0] += 0.025
-        if turns._has_turn():
-            turns.take()
-    assert turns._taken <= 100 and turns.is_flooded
-    now_ms[0] += 2000.0
-    assert turns._has_turn() and turns.is_flooded
-    turns.take()
-    now_ms[0] += TOLD_MS + 1.0
-    assert not turns.is_flooded
 
 
 def test_a_flood_is_named_and_what_was_published_last_is_taken(observer, wait_for, namespace):

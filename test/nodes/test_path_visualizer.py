@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import time
-
 import numpy as np
-import pytest
 from deadline_perception.msg import FrameLatency
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import Image
 from stamped_messages import header
 from vision_msgs.msg import Detection2DArray
 
@@ -72,40 +69,3 @@ def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, 
     observer.node.destroy_subscription(watching)
     wait_for(lambda: observer.node.count_subscribers('/cam/image_raw') == 0)
     observer.wait_status('path_visualizer', 'nobody is watching')
-
-
-@pytest.mark.slow
-def test_images_behind_their_detections_are_drawn_missing_ones_told(start_node, observer, wait_for):
-    start_node('path_visualizer', {}, {'image': '/cam/image_raw'})
-    pictures = observer.hear(Image, 'path_visualizer/image')
-    frames = Frames(observer, Image, '/cam/image_raw')
-    plain = bgr_to_image(np.full((48, 64, 3), 100, np.uint8), header(0))
-
-    def is_drawn_late():
-        before_ns = frames.stamp_ns
-        frames.send_answer()
-        time.sleep(0.02)
-        frames.send_image(plain, before_ns)
-        return len(pictures) > 3
-
-    wait_for(is_drawn_late, 'images of the detections before')
-    wait_for(
-        lambda: (
-            frames.send_answer() or 'frames have not come' in observer.status('path_visualizer')[1]
-        ),
-        'frames without image',
-    )
-
-
-@pytest.mark.slow
-def test_compressed_images_are_drawn_and_broken_ones_reported(start_node, observer, wait_for):
-    start_node('path_visualizer', {'image_transport': 'compressed'}, {'image': '/cam/image_raw'})
-    pictures = observer.hear(Image, 'path_visualizer/image')
-    frames = Frames(observer, CompressedImage, '/cam/image_raw/compressed')
-
-    def is_rejected():
-        frames.send(CompressedImage(format='jpeg', data=b'\xff\xd8 no jpeg'))
-        return int(observer.status('path_visualizer')[2].get('rejected', 0)) > 0
-
-    wait_for(is_rejected, 'a rejected image')
-    assert not pictures

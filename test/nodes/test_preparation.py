@@ -3,114 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up_detector import TINY
-from made_up_network import CLASSES, made_up_profile
+from made_up_network import made_up_profile
 from plain_images import noise
-from sensor_msgs.msg import Image
-from vision_msgs.msg import Detection2DArray
-
-from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.extras.weights_writer import build_detector, save_detector
-from deadline_perception.networks.multi_path.checkpoint import load_detector
-from deadline_perception.nodes.messages import stamp_to_ns
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('network_settings')]
 
 torch = pytest.importorskip('torch')
-SMALL = replace(TINY, name='small', scales=(1.0,), widths=(1.0, 0.5))
 IMAGE = noise(64, 96)
-PERIOD_S = 0.1
-
-
-def write(file, label, seed, config=SMALL, class_names=CLASSES):
-    """Weights that take every region for an object of one class."""
-    detector = build_detector(config, class_names, seed=seed)
-    with torch.no_grad():
-        for head in detector.heads.subnets:
-            head.classes.bias[1 + label] = 4.0
-    save_detector(detector, file)
-    return detector
-
-
-@pytest.fixture
-def files(tmp_path):
-    write(tmp_path / 'vehicles.safetensors', 0, 1)
-    bikes = write(tmp_path / 'bikes.safetensors', 1, 2)
-    write(tmp_path / 'unsuited.safetensors', 0, 3)
-    PathQuality({bikes.path_space.largest: 0.5}, weights_hash=bikes.weights_hash).save(
-        tmp_path / 'unsuited.quality.json'
-    )
-    whole = (tmp_path / 'bikes.safetensors').read_bytes()
-    (tmp_path / 'damaged.safetensors').write_bytes(whole[: len(whole) // 2])
-    made_up_profile(bikes, image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
-    return tmp_path
-
-
-@pytest.fixture
-def start_camera(observer, repeat, namespace):
-    """Publishes an image after each period, and keeps the stamps, until it is stopped."""
-
-    def start():
-        speaker, stamps_ns = observer.speaker(Image, f'{namespace}/image'), []
-
-        def show():
-            image = observer.image(IMAGE)
-            stamps_ns.append(stamp_to_ns(image.header.stamp))
-            speaker.publish(image)
-
-        camera = repeat(show, PERIOD_S)
-        camera.stamps_ns = stamps_ns
-        return camera
-
-    return start
-
-
-def test_weights_change_by_a_lifecycle_cycle_and_what_cannot_be_loaded_is_refused(
-    files, start_node, observer, wait_for, namespace, start_camera
-):
-    node = start_node(
-        'detector',
-        {
-            'model': files / 'vehicles.safetensors',
-            'profile': files / 'profile.json',
-            'engine': 'eager',
-            'policy': 'one_path_policies:cheapest',
-            'default_budget_ms': 20_000.0,
-        },
-    )
-    found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
-
-    def said(detections):
-        return {detection.results[0].hypothesis.class_id for detection in detections.detections}
-
-    camera = start_camera()
-    wait_for(lambda: found and said(found[-1]) == {'vehicle'}, f'detections: {node.output}')
-    assert observer.change('detector', 'deactivate') and observer.change('detector', 'cleanup')
-    for model, reason in (
-        (str(files / 'damaged.safetensors'), 'cannot be read as safetensors'),
-        (str(files / 'unsuited.safetensors'), 'path qualities were measured on weights'),
-        ('refusing_networks:exits', 'SystemExit: 3'),
-        ('refusing_networks:has_no_memory', 'MemoryError'),
-    ):
-        assert not observer.set_parameters(f'{namespace}/detector', model=model)
-        assert not observer.change('detector', 'configure')
-        observer.wait_status('detector', reason)
-    assert not observer.set_parameters(
-        f'{namespace}/detector', model=str(files / 'bikes.safetensors')
-    )
-    assert observer.change('detector', 'configure') and observer.change('detector', 'activate')
-    wait_for(lambda: said(found[-1]) == {'bike'}, 'detections of the new network')
-    camera.stop()
-    path = load_detector(files / 'bikes.safetensors').path_space.smallest
-    expected = (
-        load_detector(files / 'bikes.safetensors').detect(IMAGE, path).with_score(0.05).scores
-    )
-    scores = [detection.results[0].hypothesis.score for detection in found[-1].detections]
-    assert scores == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.fixture

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from deadline_perception.msg import TimeBudget
-from made_up_network import write_network
 from python_run import run_python
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.qos import ReliabilityPolicy as Reliability
@@ -74,23 +72,6 @@ def test_what_does_not_fit_is_logged_with_the_fix(start_node, observer, wait_for
         wait_for(lambda: said in node.output, said)
     assert node.output.count('does not exist') == 1  # none of the file
     assert node.process.poll() is None
-
-
-@pytest.mark.parametrize(('delay_s', 'apart_s'), [(0.1, 0.05), (1.0, 0.005)])
-def test_signal_while_it_loads_ends_it(start_node, observer, wait_for, tmp_path, delay_s, apart_s):
-    write_network(tmp_path)
-    node = start_node(
-        'detector',
-        {'model': tmp_path / 'good.safetensors', 'profile': tmp_path / 'good.json'},
-        program=(Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',),
-    )
-    wait_for(lambda: 'detector' in observer.node.get_node_names(), 'the node')
-    time.sleep(delay_s)  # which parts are loading then does not matter: any moment must do
-    node.process.send_signal(signal.SIGINT)
-    time.sleep(apart_s)
-    # A launch sends it as well as the terminal.
-    assert node.end(signal.SIGINT) == 0
-    assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
 
 
 def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_script):

@@ -65,20 +65,6 @@ def test_images_that_do_not_come_though_they_are_wanted_are_told_after_some_seco
     assert come_for(flow, clock, 75, missing=4) == 3, 'each time after twice as long'
 
 
-def test_images_that_were_replaced_while_none_was_wanted_or_lost_are_none_that_do_not_come(clock):
-    flow = ImageFlow('/image', clock)
-    for number in range(300):
-        clock.ms += 260.0
-        flow.await_next()  # the network was at work until now
-        clock.ms += 40.0 + number % 60
-        assert not flow.come(2)
-    for _ in range(300):
-        clock.ms += 200.0
-        flow.lose(1)
-        assert not flow.come(1)
-    assert come_for(flow, clock, 30, missing=0) == 0 and not flow.gap
-
-
 def test_age_is_clock_minus_stamp():
     reading = ImageAge().read(5 * SECOND, 5 * SECOND + 12_000_000)
     assert reading.age_ms == reading.known_age_ms == pytest.approx(12.0)

@@ -1,13 +1,11 @@
 """One image before its answer: who claims it and when again, and what its record says, by hand."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from invented_networks import CLASSIFIER
 
 from deadline_perception.decision.policy import Choice
-from deadline_perception.networks.multi_path.dense.configuration import STREET
 from deadline_perception.runtime.job import (
     HANGING_PUBLICATION_MS,
     Conditions,
@@ -74,47 +72,12 @@ def test_the_record_splits_its_time(job):
     assert record.total_ms == pytest.approx(90.0) and record.deadline_met and record.is_in_time
 
 
-def test_a_switch_is_set_to_what_the_path_calls_it(job):
-    run(job)
-    record = replace(
-        job.record(Outcome.DETECTED, 1090.0),
-        path=STREET.path_space.parse('r0.53-s01000-w1.00-p100-h2'),
-    )
-    settings = {operator.name: operator.setting for operator in record.operators}
-    expected = {'scale': '0.53', 'skip1': 'skip', 'skip2': 'run', 'width': '1.00'}
-    assert settings == {**expected, 'proposals': '100', 'head': '2'}
-
-
 def test_the_bound_of_a_shorter_path_than_planned_is_that_of_the_plan_less_what_was_skipped(job):
     run(job, CLASSIFIER.smallest)
     job.plan = Choice(CLASSIFIER.largest, 10.0, 18.0, True, 0.5)
     record = job.record(Outcome.DETECTED, 1090.0)
     assert record.bound_ms == pytest.approx(18.0 - 7.5)  # 5 ms at a slowdown of 1.5
     assert record.network_ms / record.forecast_ms == pytest.approx((30.0 + 7.5) / 10.0)
-
-
-def test_the_bound_of_a_longer_path_than_planned_is_its_own(job):
-    run(job)
-    job.plan = Choice(CLASSIFIER.smallest, 5.0, 9.0, True, 0.5)
-    record = job.record(Outcome.DETECTED, 1090.0)
-    assert (record.forecast_ms, record.bound_ms) == (10.0, pytest.approx(18.0))
-
-
-def test_the_record_of_a_job_that_nobody_took_has_waited_all_the_time(job):
-    record = job.record(Outcome.COASTED, 1185.0, 'it hung')
-    assert (record.queue_ms, record.convert_ms, record.publish_ms) == (155.0, 0.0, 0.0)
-    assert math.isnan(record.forecast_ms)
-    assert math.isnan(record.evidence_age_ms)
-    assert record.failure == 'it hung'
-    assert record.plan is None and not record.feasible and 'it hung' in record.explanation
-
-
-def test_the_network_runs_once_more_for_an_image_whose_answer_is_out(job):
-    job.claim(1180.0)
-    run(job)
-    again = job.for_tracks()
-    assert (again.message, again.motion_s, again.deadline_ms) == ('message', 7.0, 1200.0)
-    assert again.attempts == 1 and again.result is None and again.fallback_ms == math.inf
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import process_environment, read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import JsonFileError
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.useful_paths import paths_of
 from deadline_perception.engines.eager import Eager
@@ -35,7 +34,6 @@ from deadline_perception.runtime.loading import (
     load_task,
     make_calibrator,
     make_policy,
-    warm_up,
 )
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.timing.interference import WcetTable, interference_of
@@ -86,15 +84,6 @@ def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
     bound, begun_anew = make_calibrator(options, Forecast(), here)
     assert (bound.integral.frames, bound.bound_ms(10.0)) == (0, BEGIN_MS)
     assert 'recent is None, expected object' in begun_anew[0]
-
-
-@pytest.mark.parametrize('damage', ['', '{"alpha"', '[]', 'null', '{}', '[' * 50_000])
-def test_whatever_a_calibration_file_holds_a_calibrator_begins_and_says_so(tmp_path, damage):
-    place = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
-    place.file.write_text(damage)
-    bound, begun_anew = make_calibrator(NetworkOptions('compact'), Forecast(), place)
-    assert (bound.integral.frames, bound.bound_ms(10.0)) == (0, BEGIN_MS)
-    assert len(begun_anew) == 1 and 'the calibration begins anew' in begun_anew[0]
 
 
 NETWORK = SimpleNamespace(
@@ -185,29 +174,6 @@ def shipped(tiny, tmp_path, monkeypatch):
     return NetworkOptions('tiny'), tiny[0], read_device_facts(), weights, models
 
 
-def test_unmeasured_times_are_scaled_from_another_device_kept_and_told(
-    shipped, tmp_path, monkeypatch
-):
-    monkeypatch.setattr('os.getloadavg', lambda: (0.0, 0.0, 0.0))
-    given, (_, network, facts, *_) = shipped, shipped
-    profile, told, unkept = load_profile(*given)
-    assert profile.scaled_from.startswith('Another board')
-    assert profile.facts == facts
-    assert len(told) == 1
-    assert 'this device was not measured: times are scaled from those of Another board' in told[0]
-    assert told[0].endswith(COMMAND)
-    assert not (tmp_path / 'cache').exists()  # not before all else has loaded
-    unkept()
-    assert load_profile(*given) == (profile, told, None)
-    faster = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
-    monkeypatch.setattr(network, 'engine', faster)
-    (kept,) = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
-    other, _, unkept = load_profile(*given)  # scaled anew for another engine
-    assert other.engine == 'faster 2.0' and LatencyProfile.load(kept) == profile
-    unkept()
-    assert LatencyProfile.load(kept) == other
-
-
 def test_times_scaled_beside_other_programs_are_scaled_anew_later(shipped, monkeypatch):
     load = 20.0 * read_device_facts().cores
     monkeypatch.setattr('os.getloadavg', lambda: (load,) * 3)
@@ -274,16 +240,6 @@ def measures_nothing(tmp_path, written, monkeypatch):
 
 
 EVEN_FORECAST = SegmentForecast(SPACE, dict.fromkeys(SPACE.carriers(), 2.0))
-
-
-@pytest.mark.parametrize('name', ['frontier', 'one_path_policies:largest', FrontierPolicy])
-def test_every_policy_that_can_be_given_is_made_and_decides(name):
-    forecast = EVEN_FORECAST
-    policy = make_policy(name, SPACE, forecast, PathQuality.from_forecast(SPACE, forecast))
-    choice = policy.plan(1000.0, 2.0)
-    assert choice.feasible and choice.forecast_ms == forecast.forecast_ms(SPACE.largest)
-    policy.observe(choice.forecast_ms, 1000.0)
-    assert policy.redecide(choice.path, 0, 1000.0, 2.0).path == choice.path
 
 
 @pytest.mark.parametrize(
@@ -379,24 +335,6 @@ print(sys.modules['torch'].get_num_threads())
     assert told.stdout.split() == ['False', '1'], told.stderr
 
 
-def test_warming_up_runs_what_was_compiled_and_no_path_for_other_segments():
-    space = space_of(1, widths=BOTH, proposals=(5, 20), heads=2)
-    paths = list(space)
-    keys = {key for path in paths for key in space.keys(path)}
-    compiled = {key for key in keys if key.startswith('stage')}
-    ran = []
-
-    def run(chosen, size):
-        ran.append({key for path in chosen for key in space.keys(path)})
-
-    network = SimpleNamespace(path_space=space, engine=SimpleNamespace(forms={}), warm_up=run)
-    for forms in ({}, {key: '8 bit' if key in compiled else 'eager' for key in keys}):
-        network.engine.forms = forms
-        warm_up(network, (50, 80), paths)
-    of_eager, of_compiled = ran
-    assert of_eager == keys and compiled < of_compiled < keys
-
-
 def test_what_was_not_prepared_or_measured_is_not_planned(prepared, tmp_path):
     network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
     space, facts = network.path_space, read_device_facts('cpu')
@@ -490,23 +428,6 @@ def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(tmp_p
         with pytest.raises(DeadlinePerceptionError, match='qualities'):
             load_task(options, tmp_path, images=lambda: [IMAGE])
     assert not list((tmp_path / 'cache').rglob('*.json'))
-
-
-@pytest.mark.usefixtures('measures_nothing')
-def test_cached_times_of_another_network_are_measured_anew(tmp_path, written):
-    from made_up_network import made_up_profile
-
-    foreign = made_up_profile(written, network_hash='another')
-    place = default_profile_path(written.config_name, foreign.facts)
-    foreign.save(place)
-    options = NetworkOptions(
-        str(tmp_path / 'good.safetensors'), engine='eager', threads=foreign.facts.threads
-    )
-    with pytest.raises(ProfileMismatch, match='network hash'):
-        load_task(options, tmp_path)
-    loaded = load_task(options, tmp_path, images=lambda: [IMAGE])
-    assert any('does not fit: network hash' in words for words in loaded.degraded)
-    assert LatencyProfile.load(place).network_hash == written.network_hash
 
 
 @pytest.mark.parametrize('frames', [WCET_FRAMES, WCET_FRAMES - 1, None])

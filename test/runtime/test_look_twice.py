@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 from latency_profiles import profile_of
 
-from deadline_perception.engines.eager import Engine
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.networks.passes import PassesError
-from deadline_perception.runtime.loading import load_quality, pass_quality
 from deadline_perception.runtime.look_twice import (
     first_look_model,
     joined_profile,
@@ -71,20 +69,6 @@ def test_times_of_two_networks_are_joined_segment_by_segment(street):
     assert joined_profile(passes, fine, replace(coarse, wcet=None)).wcet is None
 
 
-def test_segments_are_loaded_by_the_engine_of_their_network(street):
-    class Noting(Engine):
-        identity = 'noting'
-
-        def load(self, keys):
-            self.loaded = list(keys)
-
-    _, passes = street
-    engine = type(passes.engine)(Noting(), Noting())
-    engine.load(['coarse.head@r1.00', 'stage1', 'coarse.post@r1.00'])
-    assert engine._coarse.loaded == ['head@r1.00', 'post@r1.00']
-    assert engine._fine.loaded == ['stage1']
-
-
 class QualityByHead:
     """A `PassQuality` by which each heavier head of the closer look gains so much, whatever the size."""
 
@@ -131,38 +115,3 @@ def test_closer_looks_that_add_nothing_are_told(street, closer, is_told):
     forecast = PathForecast(profile, network.path_space)
     _, notice = useful_sequences(network, fine, Flat(0.0), forecast)
     assert ('no closer look adds' in notice) == is_told
-
-
-@pytest.mark.parametrize('threads', [1, 2])
-def test_what_the_shipped_passes_keep_is_hardly_worse_than_all_of_it(street, repository, threads):
-    network, passes = street
-    models = repository / 'models'
-    profiles = [
-        LatencyProfile.load(models / f'profiles/{one.config_name}-reference-t{threads}.json')
-        for one in (network, passes.coarse)
-    ]
-    space = passes.path_space
-    forecast = PathForecast(joined_profile(passes, *profiles), space)
-    weights = models / 'street.safetensors'
-    quality = pass_quality(
-        (passes, models / 'street-first.safetensors'),
-        load_quality(network, forecast, weights),
-        weights,
-        '',
-        forecast,
-    )
-    every, fine = list(space), list(network.path_space)
-    kept, notice = useful_sequences(passes, fine, quality, forecast)
-    assert (kept, notice) == useful_sequences(passes, fine, quality, forecast) and not notice
-    times_ms = np.geomspace(*np.sort(forecast.table(every))[[0, -1]], 500)[:, None]
-    best_of_all, best_of_kept = (
-        np.where(forecast.table(some) <= times_ms, quality.table(some), 0.0).max(axis=1)
-        for some in (every, kept)
-    )
-    lost = best_of_all - best_of_kept
-    assert 0.0 < lost.mean() < 0.0025 and lost.max() < 0.0205
-    keys = {key for path in kept for key in space.keys(path)}
-    assert len(keys) < 0.7 * len(space.carriers())
-    # Whatever was decided so far, a frame that has to can go on with a shorter path.
-    singles = {path for path in kept if path['coarse'] == 'none'}
-    assert {path.replace(skip1='skip', skip2='skip') for path in singles} <= singles

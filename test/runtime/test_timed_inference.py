@@ -3,7 +3,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from baselines import FixedPath
 from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections
@@ -176,19 +175,6 @@ def run(
     return job.record(Outcome.DETECTED, network.now_ms), late
 
 
-def test_a_frame_with_time_takes_the_largest_path_and_accounts_for_all_of_it():
-    frame, _ = run(CountingNetwork(), 1000.0)
-    assert frame.path == frame.plan.path == SPACE.largest
-    assert len(frame.result) == 1
-    assert frame.network_ms == pytest.approx(FORECAST.forecast_ms(SPACE.largest))
-    assert frame.phase_ms['conv'] == pytest.approx(44.0)
-    assert frame.decision_ms == pytest.approx(0.0)
-    assert [decision.operator for decision in frame.decisions] == [
-        segment.operator for segment in SPACE.segments if segment.operator
-    ]
-    assert not any(decision.changed for decision in frame.decisions)
-
-
 @pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
 def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pace):
     (bound, _), (frame, late) = (
@@ -202,13 +188,6 @@ def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pa
     else:
         assert QUALITY.quality(frame.path) < frame.plan.quality
         assert any(decision.changed for decision in frame.decisions)
-
-
-def test_a_frame_that_is_to_end_before_the_next_image_is_planned_without_recourse():
-    images = NextImages(first_ms=1000.0 + 55.0, period_ms=100.0)
-    given = {'calibration_factor': 1.5, 'next_images': images}
-    of_both = [run(CountingNetwork(), 60.0, p90_share=share, **given)[0] for share in (0.7, 1.0)]
-    assert of_both[0].plan == of_both[1].plan and of_both[0].path == of_both[1].path
 
 
 def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_later_operator():
@@ -232,47 +211,10 @@ def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goe
     assert (frame.path['head'], frame.path['skip0']) == (SPACE.smallest['head'], 'skip')
 
 
-@pytest.mark.parametrize('free_ms, slowdown', [(0.0, 1.0), (50.0, 1.0), (50.0, 1.5), (1000.0, 1.0)])
-def test_when_nothing_fits_takes_the_best_path_until_the_next_image(free_ms, slowdown):
-    network = CountingNetwork(lambda segment: slowdown)
-    frame, late = run(
-        network, 5.0, late=Late(network, free_ms), slowdown=slowdown, calibration_factor=3.0
-    )
-    assert late.given_up_after == []
-    assert frame.reason.startswith('no time for the frame')
-    assert not frame.plan.feasible
-    # Begun on one whose bound fits, and longer as time is saved on the way.
-    paths = (POLICY.plan(free_ms, factor).path for factor in (3.0 * slowdown, slowdown))
-    least_ms, most_ms = map(FORECAST.forecast_ms, paths)
-    assert least_ms <= FORECAST.forecast_ms(frame.path) <= most_ms
-    assert free_ms == 0.0 or network.now_ms <= 1000.0 + free_ms
-    assert frame.result is not None
-
-
-def test_where_nothing_fits_what_publishing_mostly_spares_is_time_for_the_network():
-    least_ms = FORECAST.forecast_ms(SPACE.smallest)
-    network = CountingNetwork(lambda segment: 0.0)
-    frame, late = run(network, 0.5 * least_ms, spare_ms=2.0 * least_ms)
-    assert late.given_up_after is None and frame.result is not None
-    assert not frame.plan.feasible  # though the bound would fit now: nothing is promised
-    assert frame.remaining_ms == pytest.approx(2.5 * least_ms)
-    frame, _ = run(CountingNetwork(), 1.5 * least_ms, spare_ms=100.0 * least_ms)
-    assert frame.plan.feasible
-    assert frame.remaining_ms == pytest.approx(1.5 * least_ms)  # a promise keeps all of it
-
-
 def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
     frame, late = run(CountingNetwork(), 5.0, may_abort=False)
     assert frame.path == SPACE.smallest
     assert frame.result is not None and late.given_up_after is None
-
-
-def test_a_frame_that_was_answered_meanwhile_takes_what_is_left_until_the_next_image():
-    network = CountingNetwork()
-    frame, late = run(network, 40.0, late=Late(network, 1000.0, answered_after=2))
-    assert late.given_up_after is None
-    assert frame.result is not None
-    assert frame.plan.bound_ms <= 40.0 < frame.network_ms
 
 
 def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
@@ -283,16 +225,6 @@ def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
     assert len(network.ran) == 3
     assert frame.result is None
     assert frame.reason == f'aborted before {SPACE.segments[frame.segment].name}: enough'
-
-
-def test_is_in_time_as_long_as_the_expected_time_of_the_rest_fits():
-    tight_ms = 1.1 * CHEAPEST_MS
-    frame, late = run(CountingNetwork(), tight_ms, calibration_factor=1.3)
-    assert frame.result is not None and late.given_up_after is None
-    assert not frame.plan.feasible
-    frame, late = run(CountingNetwork(), tight_ms, slowdown=1.2)
-    assert late.given_up_after == []
-    assert 'is expected to take' in frame.reason
 
 
 class WorstCases(CountedForecast):
@@ -348,20 +280,6 @@ def test_a_plan_leaves_room_for_interruptions_and_says_so():
     assert frame.bound_ms == pytest.approx(frame.plan.bound_ms)
     for decision in frame.decisions:
         assert decision.bound_ms == pytest.approx(decision.forecast_ms + extra_ms)
-
-
-def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up():
-    class Told(FixedPath):
-        outcomes = []
-
-        def observe(self, latency_ms, remaining_ms):
-            self.outcomes.append((latency_ms, remaining_ms))
-
-    policy = Told(SPACE.smallest, SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
-    for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
-        run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
-    cheapest_ms = pytest.approx(CHEAPEST_MS)
-    assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
 
 
 class NotedRun(SegmentRun):
@@ -454,15 +372,6 @@ def test_the_time_that_a_plan_may_take(budget_ms, images_ms, options, planned_ms
     assert frame.remaining_ms == budget_ms - options.get('deciding_ms', 0.0)
 
 
-@pytest.mark.parametrize('calibration_factor', [1.0, 1.4])
-def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes(calibration_factor):
-    network, factor = slow_at_first(6.0), calibration_factor
-    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), calibration_factor=factor)
-    assert network.now_ms > 1045.0
-    assert FORECAST.forecast_ms(frame.path) <= FORECAST.forecast_ms(frame.plan.path)
-    assert QUALITY.quality(frame.path) >= frame.plan.quality - 0.01
-
-
 def test_what_was_planned_before_the_next_image_grows_no_longer_on_the_way():
     """A frame was planned in the time until the next image, and then went on with whatever its deadline allowed."""
 
@@ -475,19 +384,6 @@ def test_what_was_planned_before_the_next_image_grows_no_longer_on_the_way():
     frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), policy=policy)
     assert frame.path == frame.plan.path != SPACE.largest
     assert network.now_ms <= 1045.0
-
-
-def test_another_thread_sees_what_is_running():
-    job = Job(IMAGE, 90.0, StampReading(0.0, '', 0))
-    job.begun_ms = 100.0
-    job.running = 0, 'pre', 100.0
-    job.leave('pre', 2.0)
-    job.running = 1, 'conv', 103.0
-    record = job.record(Outcome.COASTED, 110.0)
-    assert record.phase_ms['pre'] == 2.0
-    assert record.phase_ms['conv'] == pytest.approx(7.0)
-    assert record.decision_ms == pytest.approx(1.0)
-    assert record.elapsed_ms == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize(
@@ -513,34 +409,11 @@ def test_the_image_to_end_before_is_found_in_a_few_steps(period_ms, calibration_
     assert frame.result is not None and len(plans) <= 5
 
 
-def test_the_time_of_decisions_is_told_in_microseconds():
-    network = CountingNetwork()
-
-    class Slow(FrontierPolicy):
-        def plan(self, *given):
-            network.now_ms += 2.0
-            return super().plan(*given)
-
-        def redecide(self, *given):
-            network.now_ms += 0.5
-            return super().redecide(*given)
-
-    frame, _ = run(network, 1000.0, policy=Slow(SPACE, FORECAST, QUALITY))
-    assert frame.decision_us == pytest.approx(2000.0)
-    of_each_us = [decision.decision_us for decision in frame.decisions]
-    assert of_each_us == pytest.approx([500.0] * len(of_each_us))
-
-
 def learnt(*arrivals):
     period = ImagePeriod()
     for arrival in arrivals:
         period.observe(*arrival) if isinstance(arrival, tuple) else period.observe(arrival)
     return period
-
-
-def test_nothing_is_expected_before_two_images_have_come():
-    for period in (learnt(), learnt(5.0), learnt(5.0, 5.0)):
-        assert period.period_ms == period.next_ms(7.0) == math.inf
 
 
 def test_the_median_distance_is_the_period_and_neither_one_late_image_nor_a_pause_matters():
@@ -553,17 +426,6 @@ def test_the_median_distance_is_the_period_and_neither_one_late_image_nor_a_paus
     period = learnt(0.0, 100.0, 200.0, 9000.0)
     assert period.period_ms == 100.0
     assert period.next_ms(9001.0) == 9100.0
-
-
-def test_images_that_were_left_out_count():
-    assert learnt(0.0, (300.0, 2), (400.0, 0)).period_ms == pytest.approx(100.0)
-
-
-def test_the_period_is_that_of_the_newest_fifteen_distances():
-    before, at_ms = [10.0 * number for number in range(20)], 190.0
-    after = [at_ms + 50.0 * number for number in range(1, 9)]
-    assert learnt(*before, *after[:-1]).period_ms == 10.0
-    assert learnt(*before, *after).period_ms == 50.0
 
 
 def test_a_plan_that_no_policy_may_make_is_refused():

@@ -74,20 +74,6 @@ def test_an_earlier_time_wakes_it(watchdog):
     assert near.wait(WAIT_S) and not far.is_set() or now_ms() - begun_ms > 900.0
 
 
-def test_what_is_forgotten_is_asked_no_more(watchdog):
-    asked = []
-
-    def look(at_ms):
-        asked.append(at_ms)
-        return math.inf, None
-
-    watchdog.watch(look)
-    for _ in range(2):
-        watchdog.forget(look)
-    before = len(asked)
-    assert still_acts(watchdog) and len(asked) == before
-
-
 def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
     acted = threading.Event()
     looks = []
@@ -105,13 +91,6 @@ def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
     wait_until(lambda: len(looks) > 1)
     assert [type(failure) for failure in watchdog.failures] == [ZeroDivisionError, OverflowError]
     assert watchdog.fault == ''
-
-
-def test_times_without_end_are_waited_for(watchdog):
-    watch(watchdog, Due(int, at_ms=1e300))
-    watch(watchdog, Due(int, at_ms=math.inf))
-    assert still_acts(watchdog)
-    assert watchdog.failures == [] and watchdog.fault == ''
 
 
 def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watchdog, monkeypatch):
@@ -147,18 +126,6 @@ def test_an_act_that_exits_neither_ends_its_thread_nor_the_watch(watchdog):
     watch(watchdog, Due(*[end] * 50, acted.set))
     assert acted.wait(WAIT_S)
     assert watchdog.fault == ''
-
-
-def test_stop_returns_once_idle_threads_have_ended(monkeypatch):
-    monkeypatch.setattr(watchdog_module, 'LONGEST_WAIT_S', 1e6)
-    watchdog = Watchdog(print)
-    threads, acted = watchdog.threads, []
-    watch(watchdog, Due(lambda: acted.append(1)))  # then one watches and the other waits for it
-    wait_until(lambda: acted and watchdog.hanging == 0)
-    assert threads and all(thread.is_alive() for thread in threads)
-    assert all(thread.daemon for thread in threads)  # one that hangs does not keep the process
-    watchdog.stop()
-    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_stop_waits_for_no_thread_while_one_hangs(watchdog, monkeypatch):

@@ -54,17 +54,6 @@ def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervis
     ]
 
 
-def test_a_dead_node_is_named_and_started_again(supervisor, told, tmp_path):
-    mark = tmp_path / 'mark'
-    again = f'if [ -e {mark} ]; then exec sleep 60; fi; touch {mark}; kill -9 $$'
-    supervisor.start(shell('detector', again, respawn=True))
-    supervisor.start(
-        shell('player', f'while ! [ -e {mark} ]; do sleep 0.05; done; sleep 0.3', ends_run=True)
-    )
-    assert supervisor.run() == 0
-    assert told[:2] == ['detector died: killed by SIGKILL', 'detector is started again in 0 s']
-
-
 def test_a_node_that_dies_again_and_again_stays_down(supervisor, told):
     supervisor.start(shell('detector', 'exit 1', respawn=True))
     assert supervisor.run() == 1
@@ -101,14 +90,6 @@ def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, m
         'stubborn did not end within 0 s of SIGINT',
         'stubborn did not end within 0 s of SIGTERM',
     ]
-
-
-def test_processes_get_their_environment(supervisor, tmp_path):
-    file = tmp_path / 'value'
-    script, environment = f'echo $OMP_NUM_THREADS > {file}', {'OMP_NUM_THREADS': '7'}
-    supervisor.start(shell('player', script, environment=environment, ends_run=True))
-    assert supervisor.run() == 0
-    assert file.read_text() == '7\n'
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGKILL])
