@@ -420,10 +420,8 @@ def test_a_fork_is_told_to_make_a_detector_of_its_own(detector):
     receiver, sender = os.pipe()
     child = os.fork()
     if not child:
-        said = []
         for call in (
             lambda: detector.detect(IMAGE, 200.0),
-            lambda: stream.detect(IMAGE, 200.0),
             lambda: stream.submit(IMAGE, 1, 200.0),
             lambda: detector.stream(),
             lambda: detector._executor.do(lambda: None),
@@ -432,14 +430,11 @@ def test_a_fork_is_told_to_make_a_detector_of_its_own(detector):
             try:
                 call()
             except (StreamClosed, RuntimeError) as error:
-                said.append('detector of its own in each process' in str(error))
+                os.write(sender, b'own' if 'detector of its own in each' in str(error) else b'no')
         detector.close()
-        os.write(sender, str(said).encode())
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    assert os.read(receiver, 1000).decode() == str([True] * 6)
-    os.close(receiver)
-    os.close(sender)
+    assert os.read(receiver, 1000) == b'own' * 5
     assert detector.detect(IMAGE, AMPLE_MS).in_time
 
 

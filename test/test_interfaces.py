@@ -63,16 +63,3 @@ def test_generated_class_has_the_declared_fields(file: Path) -> None:
     assert list(message.get_fields_and_field_types()) == list(expected), (
         'the order is part of the type'
     )
-
-
-@pytest.mark.parametrize(
-    'name', ['TimeBudget', 'ContentionState', 'PathDecision', 'FrameLatency', 'Schedule']
-)
-def test_message_survives_the_wire(name: str) -> None:
-    from rclpy.serialization import deserialize_message, serialize_message
-
-    message_type = getattr(importlib.import_module('deadline_perception.msg'), name)
-    message = message_type()
-    message.header.frame_id = 'camera_front'
-    message.header.stamp.sec = 12
-    assert deserialize_message(serialize_message(message), message_type) == message

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from dataclasses import replace
@@ -127,44 +126,6 @@ def two_cameras(tmp_path):
                     messages.types.serialize_cdr(message, 'sensor_msgs/msg/Image'),
                 )
     return tmp_path / 'two'
-
-
-def test_the_named_camera_is_renamed_and_others_play(start_node, observer, wait_for, two_cameras):
-    seen = observer.hear(Image, '/camera/image_raw')
-    depths = observer.hear(Image, '/front/depth')
-    player = start_node(
-        'bag_player',
-        {'bag': two_cameras, 'camera': '/rear/image', 'image_topic': '/camera/image_raw'},
-    )
-    assert player.wait_ended() == 0, player.output  # nobody listens to /front/image
-    wait_for(lambda: len(seen) == len(depths) == FRAMES, 'all images')
-    assert [image.data[0] for image in seen] == [
-        len('/rear/image') + number for number in range(FRAMES)
-    ]
-    assert {image.encoding for image in depths} == {'16UC1'}
-
-
-def test_a_bag_that_was_cut_off_is_played_to_its_end(start_node, observer, wait_for, tmp_path):
-    frames = [
-        replace(frame, load_bgr=lambda: np.zeros((300, 400, 3), np.uint8))
-        for frame in sequence().frames
-    ]
-    write_bag(sequence(frames=tuple(frames)), tmp_path / 'whole.mcap')
-    whole = (tmp_path / 'whole.mcap').read_bytes()
-    (tmp_path / 'cut.mcap').write_bytes(whole[: -len(whole) // 4])
-    images = observer.hear(Image, '/camera/image_raw')
-    player = start_node('bag_player', {'bag': tmp_path / 'cut.mcap'})
-    assert player.wait_ended() == 0, player.output
-    assert 'cut.mcap was cut off' in player.output
-    wait_for(lambda: len(images) == 9, 'the images of the whole chunks')
-
-
-def test_a_signal_ends_it_cleanly_in_the_middle_of_the_bag(start_node, observer, wait_for, bag):
-    images = observer.hear(Image, '/camera/image_raw')
-    player = start_node('bag_player', {'bag': bag, 'rate': 0.1})
-    wait_for(lambda: len(images) > 2, 'some images')
-    assert player.end(signal.SIGINT) == 0
-    assert 'Traceback' not in player.output
 
 
 def test_long_pause_is_shortened_and_said(start_node, observer, wait_for, tmp_path):

@@ -367,6 +367,8 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
         ({'profile': str(files / 'good.json'), 'policy': 'no.module:Policy'}, 'No module named'),
         ({'policy': 'frontier', 'device': 'tpu'}, "device is 'tpu'"),
         ({'device': 'cuda:97'}, 'cuda:97'),
+        ({'device': 'cpu', 'model': 'refusing_networks:exits'}, 'SystemExit: 3'),
+        ({'model': 'refusing_networks:has_no_memory'}, 'MemoryError'),
     ]
     for values, reason in refusals:
         assert not station.set(**values)
@@ -374,14 +376,14 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
         assert station.state() == 'unconfigured'
         wait(lambda: reason in waiting.output, reason)
     station.wait_status(reason, level=2)
-    assert station.said == 'device takes force at the next configure'
+    assert station.said == 'model takes force at the next configure'
     assert not station.set(min_score=0.3)
     assert station.said == 'min_score takes force at the next activate'
     assert 'threads' in station.set(threads=0)
     assert 'expected frontier or' in station.set(policy='oracle')
     kept = files / 'kept' / 'factor.json'
     assert not station.set(
-        device='cpu', calibration_file=str(kept), profile=str(files / 'other_mode.json')
+        model=good, calibration_file=str(kept), profile=str(files / 'other_mode.json')
     )
 
     assert station.change('configure')

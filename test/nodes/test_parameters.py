@@ -68,16 +68,6 @@ def test_unknown_name_gets_the_nearest_that_exists():
     ]
 
 
-def test_descriptor_shows_meaning_unit_and_range():
-    rate, count, policy = (row.descriptor() for row in TABLE[:3])
-    assert rate.description == 'How often. Unit: Hz.'
-    assert rate.floating_point_range[0].from_value == 0.1
-    assert rate.floating_point_range[0].to_value == 100.0
-    assert (count.integer_range[0].from_value, count.integer_range[0].to_value) == (1, 100)
-    assert policy.additional_constraints == 'one of table, distance'
-    assert TABLE[5].descriptor().read_only
-
-
 def given(**values):
     return [RosParameter(name, value=value) for name, value in values.items()]
 

@@ -65,12 +65,6 @@ def test_images_that_do_not_come_though_they_are_wanted_are_told_after_some_seco
     assert come_for(flow, clock, 75, missing=4) == 3, 'each time after twice as long'
 
 
-def test_age_is_clock_minus_stamp():
-    reading = ImageAge().read(5 * SECOND, 5 * SECOND + 12_000_000)
-    assert reading.age_ms == reading.known_age_ms == pytest.approx(12.0)
-    assert (reading.reason, reading.stamp_ns) == ('', 5 * SECOND)
-
-
 @pytest.mark.parametrize(
     'stamp_ns, now_ns, reason',
     [

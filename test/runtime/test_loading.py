@@ -19,8 +19,6 @@ from deadline_perception.decision.useful_paths import paths_of
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_store import store_origin
 from deadline_perception.extras.preparation.store_writer import StoreWriter
-from deadline_perception.extras.several_networks.nested_task import load_nested_task
-from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.networks.model_reference import (
     ModelNotFound,
     load_network,
@@ -38,7 +36,7 @@ from deadline_perception.runtime.loading import (
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.timing.interference import WcetTable, interference_of
 from deadline_perception.timing.part_bound import PartBound
-from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
+from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.profile import (
     WCET_FRAMES,
     LatencyProfile,
@@ -391,9 +389,6 @@ def test_one_path_of_a_network_is_the_only_one_that_runs(tmp_path, written):
     paths = {str(path): Quantiles.from_samples([50.0, 60.0])}
     profile = made_up_profile(written, segments=segments, paths=paths)
     profile.save(default_profile_path(written.config_name, profile.facts))
-    known = {path: 0.25, written.path_space.largest: 0.5}
-    table = PathQuality(known, weights_hash=written.weights_hash)
-    table.save(tmp_path / 'good.quality.json')
     named = f'{tmp_path / "good.safetensors"}:{path}'
     loaded = load_task(
         NetworkOptions(named, engine='eager', threads=profile.facts.threads), tmp_path
@@ -402,22 +397,6 @@ def test_one_path_of_a_network_is_the_only_one_that_runs(tmp_path, written):
     assert loaded.kept_paths == (path,) and loaded.ready_paths == 1
     for budget_ms in (0.0, 55.0, math.inf):
         assert task.policy.plan(budget_ms, 1.0).path == path
-    assert task.times.forecast.forecast_ms(path) == pytest.approx(
-        PathForecast(profile, written.path_space).forecast_ms(path)
-    )
-    assert task.policy.plan(math.inf, 1.0).quality == pytest.approx(table.quality(path))
-    found = task.network.detect(IMAGE)
-    assert found.scores == pytest.approx(written.detect(IMAGE, path).scores, abs=1e-4)
-    # Nothing of the path takes the place of what is the whole network's.
-    files = list((tmp_path / 'cache').rglob('*.json'))
-    assert [LatencyProfile.load(file).network_hash for file in files] == [written.network_hash]
-    nested = load_nested_task(
-        TaskRequest('task', named, (100.0,), '/camera', levels=1),
-        tmp_path,
-        threads=profile.facts.threads,
-        warm=False,
-    )
-    assert nested.paths == (path,)
 
 
 @pytest.mark.usefixtures('measures_nothing')
