@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from made_up_network import CLASSES, made_up_profile, write_network
 from measurable_network import rough_profile
-from observed_nodes import NodeProcess, Observer
+from observed_nodes import Observer
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2DArray, LabelInfo
@@ -78,10 +77,8 @@ class Station(Observer):
     def now_ns(self):
         return self.node.get_clock().now().nanoseconds
 
-    def image(self, stamp_ns=None, size=(48, 64), **fields):
+    def image(self, size=(48, 64), **fields):
         message = super().image(np.full((*size, 3), 90, np.uint8))
-        if stamp_ns is not None:
-            message.header.stamp = ns_to_stamp(stamp_ns)
         for name, value in fields.items():
             setattr(message, name, value)
         return message
@@ -110,35 +107,17 @@ def parameters(files, **changes):
     }
 
 
-@pytest.fixture(scope='module')
-def station():
-    station = Station()
+@pytest.fixture
+def station(namespace):
+    station = Station(namespace)
     yield station
     station.close()
 
 
-@pytest.fixture(scope='module')
-def detector(files, station):
-    node = NodeProcess('detector', '/', files / 'log', parameters(files), environment=SETTINGS)
-    yield node
-    assert node.process.poll() is not None or node.end() == 0, node.output
-
-
 @pytest.fixture
-def namespace():
-    """Of detectors that a test starts itself: the station's."""
-    return '/'
-
-
-@pytest.fixture
-def ready(detector, station):
-    """The station, once the detector listens and has answered."""
-    settle(station)
-    return station
-
-
-def settle(station):
-    """Sends until the wide budget and the contention are heard and all topics are connected; then forgets the past."""
+def ready(files, station, start_node):
+    """The station, once a detector has heard the wide budget and the contention and is connected to all topics."""
+    node = start_node('detector', parameters(files), environment=SETTINGS)
 
     def heard():
         station.budget()
@@ -160,9 +139,11 @@ def settle(station):
     for kept in (station.latencies, station.detections, station.paths):
         wait(lambda: kept[-1].header == last.header, 'the last image')
         kept.clear()
+    yield station
+    assert node.end() == 0, node.output
 
 
-def test_detections_carry_the_header_of_the_image_and_the_times_add_up(ready):
+def test_images_and_a_budget_in_and_detections_decisions_times_and_diagnostics_out(ready):
     message = ready.image()
     latency = ready.answer(message)
     wait(lambda: len(ready.paths) == len(ready.latencies) == len(ready.detections), 'all messages')
@@ -174,27 +155,32 @@ def test_detections_carry_the_header_of_the_image_and_the_times_add_up(ready):
     assert latency.total_ms == pytest.approx(latency.age_ms + own_ms)
     assert latency.idle_forecast_ms > 0
     assert latency.outcome == FrameLatency.DETECTED
-    assert latency.deadline_met
-    assert latency.feasible
-    assert not latency.degraded
+    assert latency.deadline_met and latency.feasible and not latency.degraded
     decision = ready.paths[-1]
     assert decision.contention_source == 'probe+pressure'
     assert decision.slowdown >= 1.0  # the state's, moved by the frames since
     assert all(operator.decided and operator.bound_ms > 0 for operator in decision.operators)
-
-
-def test_class_names_are_latched_and_diagnostics_carry_the_keys_that_tools_know(ready):
     wait(lambda: ready.labels, 'the class names')
     assert tuple(entry.class_name for entry in ready.labels[-1].class_map) == CLASSES
     keys = {'processing_time_ms', 'is_processing_time_ms_in_expected_range', 'deadline_ms', 'path'}
     keys |= {'consecutive_processing_delay_ms', 'bound_ms', 'deadline_miss_ratio', 'slowdown'}
     keys |= {'contention_source', 'priority', 'priority_refused'}
-    wait(lambda: keys <= set(ready.status()[2]), 'the diagnostic')
+    wait(lambda: keys <= set(ready.status()[2]), 'the keys that tools know')
     values = ready.status()[2]
     assert values['state'] == 'active' and values['priority'].startswith('SCHED_')
+    ready.budget(5.0)
+    wait(lambda: ready.answer(ready.image()).budget_ms == 5.0, 'the tight budget')
+    latencies = [ready.answer(ready.image()) for _ in range(4)]
+    assert not any(latency.feasible for latency in latencies)
+    assert FrameLatency.COASTED in [latency.outcome for latency in latencies]
+    ready.budget()
+    wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS, 'the wide budget')
+    assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
+    check_bad_images(ready)
 
 
-def test_bad_images_are_counted_by_cause_and_the_next_good_one_is_detected(ready):
+def check_bad_images(ready):
+    """They are counted by cause, and the next good one, of another size and kind, is detected."""
     before = ready.answer(ready.image()).rejected_frames_total
     answers = len(ready.latencies)
     causes = {
@@ -212,66 +198,9 @@ def test_bad_images_are_counted_by_cause_and_the_next_good_one_is_detected(ready
     for cause in causes:
         assert any(key.startswith('rejected: ') and cause in key for key in values), cause
     grey = ready.image(size=(100, 160), encoding='mono8', step=160, data=bytes(160 * 100))
-    answer = ready.answer(grey)  # of another size and kind
+    answer = ready.answer(grey)
     assert answer.outcome == FrameLatency.DETECTED
     assert answer.rejected_frames_total == before + len(causes)
-
-
-def test_a_tight_budget_carries_detections_over_and_a_wide_one_detects_again(ready):
-    ready.budget(5.0)
-    wait(lambda: ready.answer(ready.image()).budget_ms == 5.0, 'the tight budget')
-    latencies = [ready.answer(ready.image()) for _ in range(4)]
-    assert not any(latency.feasible for latency in latencies)
-    assert FrameLatency.COASTED in [latency.outcome for latency in latencies]
-    ready.budget()
-    wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS, 'the wide budget')
-    assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
-
-
-# --- what hangs ---
-
-HANG_BUDGET_MS = 500.0
-
-
-@pytest.fixture
-def hanging(files, network_settings):
-    """A detector that has answered, whose network hangs while its file `flag` exists, and its `station`.
-
-    Apart from the others: of a killed detector DDS says for 20 s that it is still there.
-    """
-    station, flag, profile = Station('/hanging'), files / 'hang', files / 'hanging.json'
-    rough_profile(hanging_network.make()).save(profile)
-    node = NodeProcess(
-        'detector',
-        '/hanging',
-        files / 'hanging.log',
-        parameters(
-            files,
-            model='hanging_network:make',
-            profile=profile,
-            default_budget_ms=HANG_BUDGET_MS,
-        ),
-        environment={hanging_network.FLAG: str(flag)},
-    )
-    node.station, node.flag = station, flag
-
-    def answered():
-        station.images.publish(station.image())
-        time.sleep(0.1)
-        last = station.latencies[-1] if station.latencies else None
-        return last and last.device and last.budget_ms == HANG_BUDGET_MS
-
-    wait(answered, 'the first answer')
-    count = -1
-    while count != len(station.latencies):
-        count = len(station.latencies)
-        time.sleep(0.3)
-    yield node
-    flag.unlink(missing_ok=True)
-    if node.process.poll() is None:
-        node.end(signal.SIGKILL)
-    print(f'detector said:\n{node.output}')
-    station.close()
 
 
 def cpu_s(pid):
@@ -281,10 +210,29 @@ def cpu_s(pid):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('network_settings')
 def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_network_hangs(
-    hanging,
+    files, station, start_node
 ):
-    station = hanging.station
+    profile, flag = files / 'hanging.json', files / 'hang'
+    rough_profile(hanging_network.make()).save(profile)
+    given = {'model': 'hanging_network:make', 'profile': profile, 'default_budget_ms': 500.0}
+    node = start_node(
+        'detector',
+        parameters(files, **given),
+        environment={hanging_network.FLAG: str(flag)},
+    )
+
+    def answered():
+        station.images.publish(station.image())
+        time.sleep(0.1)
+        return station.latencies and station.latencies[-1].device
+
+    wait(answered, 'the first answer')
+    count = -1
+    while count != len(station.latencies):
+        count = len(station.latencies)
+        time.sleep(0.3)
     before = station.answer(station.image())
     begin, count = len(station.latencies), 200
     message = station.image(size=(720, 1280))
@@ -299,12 +247,12 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
     assert len(answers) + sum(latency.replaced_frames for latency in answers) + lost == count
 
     begin = len(station.latencies)
-    hanging.flag.touch()
-    before_s, begun_s = cpu_s(hanging.process.pid), time.monotonic()
+    flag.touch()
+    before_s, begun_s = cpu_s(node.process.pid), time.monotonic()
     for _ in range(20):
         station.images.publish(station.image())
         time.sleep(0.1)
-    share = (cpu_s(hanging.process.pid) - before_s) / (time.monotonic() - begun_s)
+    share = (cpu_s(node.process.pid) - before_s) / (time.monotonic() - begun_s)
     # Of a core; it was 0.7 for an image that waited in the middleware: Python's lock was held for nothing, and the
     # watchdog's answers came up to 0.4 s late for it.
     assert share < 0.3
@@ -316,38 +264,15 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
 
     wait(lambda: len(coasted()) >= 5, 'answers, though the network gives none')
     station.wait_status('has not answered', level=2)
-    hanging.flag.unlink()
+    flag.unlink()
     wait(lambda: station.answer(station.image()).outcome == FrameLatency.DETECTED)
-    assert hanging.end() == 0
-
-
-@pytest.mark.slow
-def test_while_the_network_hangs_activation_ends_the_process(hanging):
-    station = hanging.station
-    hanging.flag.touch()
+    flag.touch()
     station.answer(station.image())
     assert station.change('deactivate')
     station.wait_status('still hangs', level=2)
     assert not station.change('activate')
-    assert hanging.wait_ended() == 70
-    assert 'cannot be activated: the network still hangs in a frame' in hanging.output
-
-
-@pytest.fixture
-def waiting(files, station, start_node):
-    """A detector that waits for its transitions and for compressed images, started without the settings it needs."""
-    wait(lambda: station.images.get_subscription_count() == 0, 'the detectors before to be gone')
-    node = start_node(
-        'detector',
-        parameters(
-            files,
-            autostart=False,
-            image_transport='compressed',
-            model=files / 'missing.safetensors',
-        ),
-    )
-    yield node
-    assert node.end() == 0
+    assert node.wait_ended() == 70
+    assert 'cannot be activated: the network still hangs in a frame' in node.output
 
 
 def compressed(station, data, form='jpeg'):
@@ -357,7 +282,14 @@ def compressed(station, data, form='jpeg'):
 
 
 @pytest.mark.slow
-def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files, station, waiting):
+def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(
+    files, station, start_node
+):
+    """Of a detector of compressed images that was started without the settings that it needs."""
+    given = {'autostart': False, 'image_transport': 'compressed'}
+    waiting = start_node(
+        'detector', parameters(files, model=files / 'missing.safetensors', **given)
+    )
     assert station.state() == 'unconfigured'
     good = str(files / 'good.safetensors')
     refusals = [
@@ -412,6 +344,7 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
     assert station.state() == 'unconfigured'
     assert station.change('shutdown')
     assert station.state() == 'finalized'
+    assert waiting.end() == 0
 
 
 def check_compressed(station):
