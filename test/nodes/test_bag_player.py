@@ -103,31 +103,6 @@ def test_an_end_before_the_node_is_spun_is_not_lost():
     assert node.done.done() and node.done.result() == 1
 
 
-@pytest.fixture
-def two_cameras(tmp_path):
-    """A colour camera that the package's own reader wrote, and depth and a second colour camera beside it."""
-    messages = BagMessages(message_types())
-    with Writer(tmp_path / 'two', version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
-        for topic, encoding, shape in (
-            ('/front/image', 'bgr8', (48, 64, 3)),
-            ('/rear/image', 'bgr8', (48, 64, 3)),
-            ('/front/depth', '16UC1', (48, 64, 2)),
-        ):
-            connection = writer.add_connection(
-                topic, 'sensor_msgs/msg/Image', typestore=messages.types
-            )
-            for number in range(FRAMES):
-                time_ns = 5_000_000_000 + number * PERIOD_NS
-                message = messages.image(time_ns, np.full(shape, len(topic) + number, np.uint8))
-                message.encoding, message.step = encoding, shape[1] * shape[2]
-                writer.write(
-                    connection,
-                    time_ns,
-                    messages.types.serialize_cdr(message, 'sensor_msgs/msg/Image'),
-                )
-    return tmp_path / 'two'
-
-
 def test_long_pause_is_shortened_and_said(start_node, observer, wait_for, tmp_path):
     frames = list(sequence().frames)
     frames[6:] = [
@@ -141,20 +116,25 @@ def test_long_pause_is_shortened_and_said(start_node, observer, wait_for, tmp_pa
     assert 'a pause of 3600.1 s in the bag is shortened to 10 s' in player.output
 
 
-def test_what_cannot_be_played_ends_with_one_line(start_node, bag, two_cameras, tmp_path):
+def test_what_cannot_be_played_ends_with_one_line(start_node, bag, tmp_path):
     (tmp_path / 'cut.mcap').write_bytes(bag.read_bytes()[:20_000])
     store = get_typestore(Stores.ROS2_HUMBLE)
     with Writer(tmp_path / 'own', version=9) as writer:
         kind = 'std_msgs/msg/String'
         topic = writer.add_connection('/front/detector/path', kind, typestore=store)
         writer.write(topic, 1, store.serialize_cdr(store.types[kind]('s0'), kind))
+    messages, kind = BagMessages(message_types()), 'sensor_msgs/msg/Image'
+    image = messages.types.serialize_cdr(messages.image(1, picture(1)), kind)
+    with Writer(tmp_path / 'two', version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
+        for topic in ('/front/image', '/rear/image'):
+            writer.write(writer.add_connection(topic, kind, typestore=messages.types), 1, image)
     taken = {'camera': '/rear/image', 'image_topic': '/front/image', 'wait_for_subscribers': 0}
     alone = {'wait_timeout_s': 0.5, 'wait_for_subscribers': 3}
     cases = (
         ('none.mcap', {}, 1, 'does not exist'),
         ('cut.mcap', {}, 1, 'holds no whole message'),
         ('own', {}, 1, 'holds nothing to play but excluded topics: /front/detector/path'),
-        ('two', {}, 1, 'expected the argument camera to name one: /front/depth (16UC1), /front/'),
+        ('two', {}, 1, 'expected the argument camera to name one: /front/image (bgr8), /rear/'),
         ('two', {**taken, 'rate': 5.0}, 0, 'not played: /rear/image takes its name'),
         ('drive.mcap', alone, TRY_AGAIN_STATUS, 'raw has fewer than 3 subscribers'),
     )

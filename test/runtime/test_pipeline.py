@@ -47,15 +47,19 @@ FOUND = Detections([[1, 1, 9, 9]], [0.8], [0])
 STAMPS_NS = itertools.count(10**18, 10**8)
 
 
+LOOKS = PathSpace((), (Segment('first', 'coarse', result='coarse'), Segment('closer', 'conv')))
+COARSE = Detections([[2, 2, 20, 20]], [0.6], [0])
+
+
 class Network:
-    """Finds one object; waits, where told to, for an event before it goes on."""
+    """Finds one object; before its second segment it waits, where told to, for an event."""
 
-    path_space, result_type = SPACE, Detections
+    result_type = Detections
 
-    def __init__(self):
-        self.gate = None
-        self.error = None
-        self.found = FOUND
+    def __init__(self, path_space=SPACE, fails_at=0):
+        self.path_space, self.fails_at = path_space, fails_at
+        self.gate, self.error = None, None
+        self.found, self.so_far = FOUND, COARSE
         self.segment_ms = 0.1
         self.begun, self.segments = [], 0
 
@@ -68,17 +72,20 @@ class Run(SegmentRun):
     compute = None  # a segment takes the time that it is said to
 
     def __init__(self, network, path):
-        super().__init__(SPACE, path)
+        super().__init__(network.path_space, path)
         self.network = network
 
     def run_segment(self, begun_ms):
-        if self.network.error is not None:
+        if self.network.error is not None and self.segment == self.network.fails_at:
             raise self.network.error
         if self.segment == 1 and self.network.gate is not None:
             assert self.network.gate.wait(WAIT_S)
         self.segment += 1
         self.network.segments += 1
         return self.network.segment_ms
+
+    def result_so_far(self):
+        return self.network.so_far
 
     def result(self):
         return self.network.found
@@ -213,13 +220,13 @@ def clock(bench, monkeypatch):
     return bench.clock
 
 
-def arrive(age_ms=1.0, reason='', stamp_ns=None, dropped=0, at_ms=None):
+def arrive(age_ms=1.0, stamp_ns=None, dropped=0, at_ms=None):
     """An image now, by its stamp 100 ms after the one before."""
     stamp_ns = next(STAMPS_NS) if stamp_ns is None else stamp_ns
     return Job(
         SimpleNamespace(),
         now_ms() if at_ms is None else at_ms,
-        StampReading(age_ms, reason, stamp_ns),
+        StampReading(age_ms, '', stamp_ns),
         dropped,
     )
 
@@ -228,62 +235,24 @@ def arrive_at(clock):
     return arrive(age_ms=0.0, at_ms=clock())
 
 
-COARSE = Detections([[2, 2, 20, 20]], [0.6], [0])
-LOOKS = PathSpace((), (Segment('first', 'coarse', result='coarse'), Segment('closer', 'conv')))
-
-
-class TwoLooks(Network):
-    """Has found something after its first segment; what `closer` does is left to the test."""
-
-    path_space = LOOKS
-
-    def __init__(self, closer=lambda: None, so_far=COARSE):
-        super().__init__()
-        self.closer, self.so_far = closer, so_far
-
-    def start(self, image, path):
-        self.begun.append(image)
-        return LooksRun(self, path)
-
-
-class LooksRun(SegmentRun):
-    def __init__(self, network, path):
-        super().__init__(LOOKS, path)
-        self.network = network
-
-    def compute(self, name, key):
-        if name == 'closer':
-            self.network.closer()
-
-    def result_so_far(self):
-        return self.network.so_far
-
-    def result(self):
-        return FOUND
-
-
 class LooksPolicy(OnePath):
     path = LOOKS.largest
 
 
-def fail(error='out of memory'):
-    raise RuntimeError(error)
-
-
 def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
-    gate, is_reached = threading.Event(), threading.Event()
-    network = TwoLooks(lambda: (is_reached.set(), gate.wait(WAIT_S)))
-    pipeline, frame = bench.build(LooksPolicy(), network), arrive()
+    bench.network = Network(LOOKS)
+    bench.network.gate = threading.Event()
+    pipeline, frame = bench.build(LooksPolicy()), arrive()
     bench.start()
     pipeline.arrive(frame)
-    assert is_reached.wait(WAIT_S)
+    wait_until(lambda: frame.newest)
     bench.let_time_be_up(frame)
     (record,) = bench.records
     assert bench.published == [COARSE]
     assert record.outcome is Outcome.DETECTED and record.results == ('coarse',)
     assert 'ms of its coarse result fits' in record.explanation
     assert record.evidence_age_ms == 0.0 and record.result is None
-    gate.set()  # what it finds then is for the tracks
+    bench.network.gate.set()  # what it finds then is for the tracks
     wait_until(lambda: bench.late)
     assert bench.late[0].result is FOUND and pipeline.late_results == 1
 
@@ -292,14 +261,12 @@ def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
 def test_an_answer_beside_a_running_network_begins_earlier_where_there_is_a_result_to_give(
     bench, has_found, waits_ms
 ):
-    gate, network, policy = threading.Event(), Network(), OnePath()
-    network.gate = gate
-    if has_found:
-        network, policy = TwoLooks(lambda: gate.wait(WAIT_S)), LooksPolicy()
-    pipeline, frame = bench.build(policy, network, reserve_ms=1000.0), arrive()
+    bench.network, policy = (Network(LOOKS), LooksPolicy()) if has_found else (Network(), OnePath())
+    bench.network.gate = threading.Event()
+    pipeline, frame = bench.build(policy, reserve_ms=1000.0), arrive()
     bench.start()
     pipeline.arrive(frame)
-    wait_until(lambda: frame.newest if has_found else network.segments)
+    wait_until(lambda: frame.newest if has_found else bench.network.segments)
     assert frame.due_ms == frame.deadline_ms - 1000.0
     early_ms = frame.due_ms - 400.0
     due_ms, act = pipeline.next_due(min(early_ms, frame.due_ms + waits_ms - 1.0))
@@ -309,21 +276,20 @@ def test_an_answer_beside_a_running_network_begins_earlier_where_there_is_a_resu
     if act:
         act()
         assert bench.published == [COARSE]
-    gate.set()
+    bench.network.gate.set()
     wait_until(lambda: bench.records)
 
 
 def test_when_a_closer_look_fails_the_answer_is_what_the_first_one_found_and_says_so(bench):
-    network = TwoLooks()
-    pipeline = bench.build(LooksPolicy(), network)
+    bench.network = Network(LOOKS, fails_at=1)
+    pipeline = bench.build(LooksPolicy())
     bench.run(pipeline)
-    network.closer = fail
-    bench.run(pipeline)
-    network.so_far = Detections.none()  # which is an answer too, and not the objects of before
-    bench.run(pipeline)
+    bench.run_failing(pipeline)
+    bench.network.so_far = Detections.none()  # an answer too, and not the objects of before
+    bench.run_failing(pipeline)
     assert bench.published[:2] == [FOUND, COARSE] and len(bench.published[2]) == 0
     assert bench.outcomes == [Outcome.DETECTED] * 3 and bench.records[0].results == ('coarse',)
-    assert 'out of memory' in bench.records[1].reasons[0]
+    assert 'gone' in bench.records[1].reasons[0]
 
 
 def test_a_newer_image_replaces_the_one_that_waits_and_counts_it(bench):
@@ -426,7 +392,7 @@ def test_a_hanging_publication_in_the_watchdogs_own_thread_is_made_by_another(be
 def test_an_answer_that_cannot_be_published_at_all_is_counted_and_the_next_image_is_wanted(bench):
     pipeline = bench.build()
     bench.budget_ms = 5.0
-    works, bench.hear = bench.hear, lambda arrival, found: fail('no connection')
+    works, bench.hear = bench.hear, lambda arrival, found: 1 / 0
     pipeline.arrive(arrive(age_ms=0.0))
     wait_until(lambda: pipeline.unpublished == 1)
     assert pipeline.wants_image
