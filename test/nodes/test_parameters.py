@@ -23,19 +23,6 @@ TABLE = (
 )
 
 
-def test_defaults_are_overlaid_and_whole_numbers_become_decimal():
-    values = validate(TABLE, {'rate_hz': 5, 'speeds_mps': [3, 4.5]})
-    assert values == {
-        'rate_hz': 5.0,
-        'count': 3,
-        'policy': 'table',
-        'speeds_mps': [3.0, 4.5],
-        'is_on': True,
-        'file': '',
-    }
-    assert type(values['rate_hz']) is float
-
-
 @pytest.mark.parametrize(
     ('given', 'match'),
     [

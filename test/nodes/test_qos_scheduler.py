@@ -162,19 +162,3 @@ def test_a_network_that_hangs_does_not_take_the_other_down(
     observer.wait_status('qos_scheduler', 'a job of bad failed: ')
     level, message, _ = observer.status('qos_scheduler')
     assert level == 1 and 'boxes or scores hold NaN or infinity' in message
-
-
-@pytest.mark.slow
-def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, tmp_path):
-    node, file = start_node('qos_scheduler'), tmp_path / 'tasks.yaml'
-    for text, words in (
-        (None, 'tasks is empty, expected a task file'),
-        ('tasks: {}', 'holds no task'),
-        ('tasks: {front: {model: nothing, periods_ms: [100]}}', 'task front: weights file nothing'),
-    ):
-        if text is not None:
-            file.write_text(text)
-            assert not observer.set_parameters('qos_scheduler', tasks=str(file))
-            assert not observer.change('qos_scheduler', 'configure')
-        observer.wait_status('qos_scheduler', words, level=2)
-    assert node.end() == 0, node.output

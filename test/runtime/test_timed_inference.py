@@ -75,7 +75,6 @@ class CountingNetwork:
         self.now_ms = 1000.0
         self.factor_at = factor_at
         self.ran = []
-        self.hear = lambda: None
 
     def clock_ms(self):
         return self.now_ms
@@ -97,37 +96,16 @@ class CountingRun(SegmentRun):
         network.now_ms += took_ms
         network.ran.append(SPACE.segments[segment].name)
         self.segment += 1
-        network.hear()
         return took_ms
 
     def result(self):
         return Detections([[0, 0, 2, 2]], [0.9], [1])
 
 
-class Late:
-    """What becomes of an image; the network is free for so long after the begin."""
-
-    def __init__(self, network, free_ms=0.0, answered_after=math.inf):
-        self.network, self.due_ms, self.why = network, network.now_ms + free_ms, lambda: ''
-        self.answered_after = answered_after  # so many segments, by a watchdog
-        self.given_up_after = None
-
-    def abort(self, job):
-        assert self.given_up_after is None
-        self.given_up_after = list(self.network.ran)
-
-    def until_ms(self):
-        return self.due_ms
-
-    def abandoned(self, job, path, segment):
-        return self.why()
-
-
 def run(
     network,
     budget_ms,
     *,
-    late=None,
     may_abort=True,
     slowdown=1.0,
     calibration_factor=1.0,
@@ -140,13 +118,9 @@ def run(
     worst=None,
     whole=None,
 ):
-    """The record of a job as its network ends, and what became of its image."""
-    job, late = Job(IMAGE, network.now_ms, StampReading(0.0, '', 0)), late or Late(network)
-
-    def hear():
-        job.attempts = int(len(network.ran) >= late.answered_after)
-
-    network.hear = hear
+    """The record of a job as its network ends, and the segments that had run when its image was given up, else None."""
+    begun_ms, given_up_after = network.now_ms, None
+    job = Job(IMAGE, begun_ms, StampReading(0.0, '', 0))
     job.times = FrameTimes(
         FORECAST,
         slowdown,
@@ -168,20 +142,19 @@ def run(
     )
     ran.until_answer()
     if not ran.ended:
-        if not job.attempts:
-            late.abort(job)
-        ran.for_tracks(late.until_ms, lambda path, segment: late.abandoned(job, path, segment))
-    return job.record(Outcome.DETECTED, network.now_ms), late
+        given_up_after = list(network.ran)
+        ran.for_tracks(lambda: begun_ms, lambda path, segment: '')
+    return job.record(Outcome.DETECTED, network.now_ms), given_up_after
 
 
 @pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
 def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pace):
-    (bound, _), (frame, late) = (
+    (bound, _), (frame, given_up_after) = (
         run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=share)
         for share in (1.0, 0.5)
     )
     assert frame.plan.feasible and frame.plan.quality > bound.plan.quality
-    assert frame.elapsed_ms <= 70.0 and late.given_up_after is None
+    assert frame.elapsed_ms <= 70.0 and given_up_after is None
     if pace == 1.0:
         assert QUALITY.quality(frame.path) >= max(frame.plan.quality, QUALITY.quality(bound.path))
     else:
@@ -199,31 +172,10 @@ def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_lat
         assert before.remaining_ms - after.remaining_ms == pytest.approx(reserved_ms)
 
 
-def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goes_on_until_the_next_image():
-    network = slow_at_first(30.0)
-    frame, late = run(network, 60.0, late=Late(network, 1000.0))
-    assert late.given_up_after == ['pre', 'stage1']
-    assert 'no time for skip0' in frame.reason
-    assert frame.plan.feasible and frame.result is not None
-    assert frame.path == SPACE.largest  # its first segments had run at full width
-    frame, _ = run(slow_at_first(30.0), 60.0)
-    assert (frame.path['head'], frame.path['skip0']) == (SPACE.smallest['head'], 'skip')
-
-
 def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
-    frame, late = run(CountingNetwork(), 5.0, may_abort=False)
+    frame, given_up_after = run(CountingNetwork(), 5.0, may_abort=False)
     assert frame.path == SPACE.smallest
-    assert frame.result is not None and late.given_up_after is None
-
-
-def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
-    network = CountingNetwork()
-    late = Late(network, answered_after=1)
-    late.why = lambda: 'enough' if len(network.ran) >= 3 else ''
-    frame, _ = run(network, 1000.0, late=late)
-    assert len(network.ran) == 3
-    assert frame.result is None
-    assert frame.reason == f'aborted before {SPACE.segments[frame.segment].name}: enough'
+    assert frame.result is not None and given_up_after is None
 
 
 class WorstCases(CountedForecast):
@@ -241,11 +193,11 @@ def test_a_slowdown_above_the_recent_pace_aborts_nothing_that_fits(median, budge
     """Under load it was 3.5 where frames took 1.9 times their forecast."""
     whole = PartBound(BoundCalibrator(0.01, 0.05, 2.0), RecentTimes(0.01, StartRatio(median, 0.1)))
     budget_ms = budget * CHEAPEST_MS
-    frame, late = run(
+    frame, given_up_after = run(
         CountingNetwork(), budget_ms, slowdown=2.0, calibration_factor=1.3, whole=whole
     )
     assert not frame.plan.feasible
-    assert (late.given_up_after is None) == is_run
+    assert (given_up_after is None) == is_run
 
 
 def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
@@ -257,17 +209,17 @@ def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
 
     frame, _ = record(4.0 * CHEAPEST_MS)
     assert frame.plan.feasible and frame.plan.bound_ms == worst.forecast_ms(frame.plan.path)
-    frame, late = record(1.1 * CHEAPEST_MS)
+    frame, given_up_after = record(1.1 * CHEAPEST_MS)
     assert not frame.plan.feasible and frame.plan.forecast_ms == pytest.approx(3.0 * CHEAPEST_MS)
-    assert late.given_up_after is None and frame.result is not None
-    frame, late = record(0.9 * CHEAPEST_MS)
-    assert late.given_up_after == []
+    assert given_up_after is None and frame.result is not None
+    frame, given_up_after = record(0.9 * CHEAPEST_MS)
+    assert given_up_after == []
     assert frame.reason == (
         f'no time for the frame: the rest is expected to take {CHEAPEST_MS:.1f} ms, '
         f'{0.9 * CHEAPEST_MS:.1f} ms left'
     )
-    frame, late = record(4.0 * CHEAPEST_MS, slow_at_first(30.0))
-    assert late.given_up_after == ['pre', 'stage1'] and 'no time for skip0' in frame.reason
+    frame, given_up_after = record(4.0 * CHEAPEST_MS, slow_at_first(30.0))
+    assert given_up_after == ['pre', 'stage1'] and 'no time for skip0' in frame.reason
 
 
 def test_a_plan_leaves_room_for_interruptions_and_says_so():

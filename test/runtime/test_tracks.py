@@ -52,13 +52,6 @@ def moving(px_per_s, steps, grows=0.0):
     return tracks
 
 
-def test_a_moving_object_is_predicted_where_it_will_be():
-    predicted = moving(60.0, 20).predict(1.9 + 0.25)
-    assert predicted.boxes_xyxy_px == pytest.approx(np.array([[229, 100, 269, 140]]), abs=0.5)
-    assert predicted.labels.tolist() == [2]
-    assert predicted.scores == pytest.approx([0.8 * 0.5 ** (0.25 / 0.15)])
-
-
 def test_one_step_of_the_filter_computed_by_hand():
     tracks = Tracks(SIZE)
     tracks.update(objects(square(100, 20)), 0.0)
