@@ -53,18 +53,6 @@ def test_a_call_behind_one_that_hangs_does_not_wait_longer_than_the_executor_is_
     assert said == ['refused']
 
 
-def test_what_is_submitted_is_done_in_order_and_before_the_thread_ends():
-    executor, gate, done = Executor('other'), threading.Event(), []
-    executor.submit(lambda: gate.wait(WAIT_S))
-    futures = [executor.submit(lambda number=number: done.append(number)) for number in range(5)]
-    failed = executor.submit(lambda: 1 / 0)
-    assert not futures[-1].done() and not executor.wait_until_idle(0.05)
-    gate.set()
-    assert executor.close(WAIT_S)
-    assert done == list(range(5)) and isinstance(failed.exception(), ZeroDivisionError)
-    assert executor.fault == 'the other thread ended'
-
-
 def test_a_signal_that_another_thread_gets_is_handled_while_the_work_goes_on(executor):
     class Heard(Exception):
         pass

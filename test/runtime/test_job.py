@@ -5,21 +5,11 @@ import math
 import pytest
 from invented_networks import CLASSIFIER
 
-from deadline_perception.decision.policy import Choice
 from deadline_perception.runtime.job import (
     HANGING_PUBLICATION_MS,
     Conditions,
     Job,
-    Outcome,
     StampReading,
-)
-from deadline_perception.timing.path_bound import SegmentForecast
-from deadline_perception.timing.time_model import FrameTimes
-
-FORECAST = SegmentForecast(
-    CLASSIFIER,
-    {'input': 4.0}
-    | {CLASSIFIER.key(1, path): 6.0 if path == CLASSIFIER.largest else 1.0 for path in CLASSIFIER},
 )
 
 
@@ -36,14 +26,6 @@ def job():
     return job
 
 
-def run(job, path=CLASSIFIER.largest, result='found'):
-    """Taken at 1,050 ms, planned at 1,055; its network ended at 1,087, after 30 ms in segments."""
-    job.taken_ms, job.begun_ms, job.ended_ms = 1050.0, 1055.0, 1087.0
-    job.times, job.path, job.result = FrameTimes(FORECAST, 1.5, 1.5 * 1.2), path, result
-    job.leave('pre', 10.0)
-    job.leave('body', 20.0)
-
-
 def test_the_first_claim_is_the_answer_and_later_ones_come_when_it_hangs_at_twice_the_distance(job):
     assert job.claim(1100.0) and job.claimed_ms == 1100.0
     assert job.fallback_ms == 1200.0  # the deadline, which is later than what an answer may take
@@ -55,29 +37,6 @@ def test_the_first_claim_is_the_answer_and_later_ones_come_when_it_hangs_at_twic
 
 def test_an_answer_of_the_watchdog_began_when_it_should_have(job):
     assert job.claim(1195.0) and job.claimed_ms == 1180.0
-
-
-def test_the_record_splits_its_time(job):
-    run(job)
-    job.evidence_s = 6.9
-    record = job.record(Outcome.DETECTED, 1090.0)
-    assert record.queue_ms == 20.0
-    assert record.convert_ms == 5.0
-    assert record.decision_ms == 2.0
-    assert record.publish_ms == 3.0
-    assert (record.network_ms, record.phase_ms) == (30.0, {'pre': 10.0, 'body': 20.0})
-    assert (record.superseded, record.failure, record.outcome) == (2, '', Outcome.DETECTED)
-    assert (record.forecast_ms, record.bound_ms) == (10.0, pytest.approx(18.0))
-    assert record.evidence_age_ms == pytest.approx(100.0)
-    assert record.total_ms == pytest.approx(90.0) and record.deadline_met and record.is_in_time
-
-
-def test_the_bound_of_a_shorter_path_than_planned_is_that_of_the_plan_less_what_was_skipped(job):
-    run(job, CLASSIFIER.smallest)
-    job.plan = Choice(CLASSIFIER.largest, 10.0, 18.0, True, 0.5)
-    record = job.record(Outcome.DETECTED, 1090.0)
-    assert record.bound_ms == pytest.approx(18.0 - 7.5)  # 5 ms at a slowdown of 1.5
-    assert record.network_ms / record.forecast_ms == pytest.approx((30.0 + 7.5) / 10.0)
 
 
 @pytest.mark.parametrize(
