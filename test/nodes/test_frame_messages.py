@@ -73,6 +73,7 @@ def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
     assert [(phase.name, phase.ms) for phase in message.phases] == PHASES_MS
     assert message.network_ms == pytest.approx(43.0)
     assert message.decision_ms == pytest.approx(2.0)
+    assert (message.queue_ms, message.convert_ms, message.publish_ms) == (2.0, 3.0, 5.0)
     assert message.overhead_ms == pytest.approx(2.0 + 3.0 + 2.0 + 5.0)
     assert message.total_ms == pytest.approx(4.0 + 12.0 + 43.0)
     assert message.header.frame_id == 'camera'

@@ -1,13 +1,11 @@
-"""One image before its answer: who claims it and when again, and what its record says, by hand."""
+"""One image before its answer: who claims it and when again, by hand."""
 
 import math
 
 import pytest
-from invented_networks import CLASSIFIER
 
 from deadline_perception.runtime.job import (
     HANGING_PUBLICATION_MS,
-    Conditions,
     Job,
     StampReading,
 )
@@ -15,14 +13,9 @@ from deadline_perception.runtime.job import (
 
 @pytest.fixture
 def job():
-    """Captured at 1,000 ms, arrived at 1,030, due at 1,200, the watchdog's at 1,180; two were dropped before."""
-    job = Job('message', 1030.0, StampReading(30.0, '', 7_000_000_000), 2)
-    job.conditions, job.deadline_ms, job.fallback_ms = (
-        Conditions(200.0, 1.5, 'made up'),
-        1200.0,
-        1180.0,
-    )
-    job.phases = CLASSIFIER.phases
+    """Arrived at 1,030 ms, due at 1,200, the watchdog's at 1,180."""
+    job = Job('message', 1030.0, StampReading(30.0, '', 7_000_000_000))
+    job.deadline_ms, job.fallback_ms = 1200.0, 1180.0
     return job
 
 

@@ -13,6 +13,7 @@ from deadline_perception.system.supervision import (
     TRY_AGAIN_STATUS,
     ProcessOrder,
     Supervisor,
+    describe_exit,
 )
 
 
@@ -119,3 +120,11 @@ def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
         assert supervisor.run() == 0
         raise RuntimeError('while it is caught')
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize(
+    'code, text',
+    [(2, 'exit status 2'), (-11, 'killed by SIGSEGV'), (-200, 'killed by signal 200')],
+)
+def test_exits_are_described_for_a_person(code, text):
+    assert describe_exit(code) == text
