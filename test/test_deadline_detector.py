@@ -422,6 +422,7 @@ def test_a_fork_is_told_to_make_a_detector_of_its_own(detector):
     if not child:
         for call in (
             lambda: detector.detect(IMAGE, 200.0),
+            lambda: stream.detect(IMAGE, 200.0),
             lambda: stream.submit(IMAGE, 1, 200.0),
             lambda: detector.stream(),
             lambda: detector._executor.do(lambda: None),
@@ -434,7 +435,7 @@ def test_a_fork_is_told_to_make_a_detector_of_its_own(detector):
         detector.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    assert os.read(receiver, 1000) == b'own' * 5
+    assert os.read(receiver, 1000) == b'own' * 6
     assert detector.detect(IMAGE, AMPLE_MS).in_time
 
 

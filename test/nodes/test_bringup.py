@@ -14,7 +14,6 @@ import pytest
 import yaml
 from waiting import WAIT_S
 
-from deadline_perception.core.child_command import module_command
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.bag_file import BagError
 from deadline_perception.extras.rendered_drive.drive import render_drive
@@ -61,28 +60,6 @@ def test_config_is_what_the_declaration_writes(entry, repository):
         for number, line in enumerate(lines)
         if re.match(r' {4}\w', line)
     )
-
-
-def test_arguments_become_remaps_parameters_and_namespace():
-    given = values(
-        namespace='/front/',
-        image_topic='/cam',
-        model='compact',
-        use_sim_time=True,
-        log_level='debug',
-    )
-    command = bringup.process_order(DETECTOR, given).command
-    start = module_command('deadline_perception.nodes', 'detector', '--ros-args')
-    assert list(command[: len(start)]) == start
-    for words in (
-        ('-r', '__ns:=/front'),
-        ('-r', 'image:=/cam'),
-        ('-p', 'model:="compact"'),
-        ('-p', 'use_sim_time:=true'),
-        ('--log-level', 'debug'),
-    ):
-        assert words in list(zip(command, command[1:]))
-    assert not any(word.startswith('profile:=') for word in command)
 
 
 def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):

@@ -26,7 +26,6 @@ from deadline_perception.nodes.message_intake import (
 )
 from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.runtime.status import TOLD_MS
-from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
 
 def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
@@ -38,24 +37,6 @@ def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
     )
     one.bbox.center.position.x, one.bbox.size_x = x, size
     return Detection2DArray(detections=[one] * count)
-
-
-@pytest.mark.parametrize(
-    ('topic', 'message'),
-    [
-        ('contention_monitor/state', ContentionState(slowdown=1.0)),
-        ('contention_monitor/state', ContentionState(slowdown=MAX_SLOWDOWN, sources=['probe'])),
-        ('time_budget/budget', TimeBudget(budget_ms=60_000.0)),
-        ('vehicle_speed/speed', twist(math.nan)),
-        ('vehicle_speed/speed', twist(-3.0)),
-        ('odom', odometry(3.0)),
-        ('detector/latency', FrameLatency(total_ms=math.nan)),
-        ('detector/detections', detections(count=MOST_DETECTIONS)),
-        ('detector/detections', Detection2DArray()),
-    ],
-)
-def test_what_a_topic_may_say_passes(topic, message):
-    assert problem_with(topic, message) == ''
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.serialization import deserialize_message, serialize_message
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo
 from stamped_messages import header
 from std_msgs.msg import Header
 
@@ -14,7 +13,6 @@ from deadline_perception.extras.data.bag_file import BagError
 from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.messages import (
     DetectionsMessage,
-    bgr_to_image,
     ns_to_stamp,
     stamp_to_ns,
 )
@@ -30,14 +28,6 @@ IMAGE, INFO, ARRAY = (
 @pytest.fixture
 def restamper():
     return Restamper(message_types())
-
-
-def test_messages_that_had_one_stamp_still_have_one(restamper):
-    info = serialize_message(CameraInfo(header=header(1_000)))
-    image = serialize_message(bgr_to_image(np.zeros((2, 2, 3), np.uint8), header(1_000)))
-    first = deserialize_message(restamper.restamp(info, INFO, 70), CameraInfo)
-    second = deserialize_message(restamper.restamp(image, IMAGE, 90), Image)
-    assert stamp_to_ns(first.header.stamp) == stamp_to_ns(second.header.stamp) == 70
 
 
 def test_headers_within_a_message_move_too(restamper):

@@ -53,12 +53,6 @@ def test_refuses_a_budget_that_is_none_and_keeps_the_last(tracker, budget_ms):
     assert tracker.now().budget_ms == 120.0
 
 
-@pytest.mark.parametrize('slowdown', [0.9, math.nan, math.inf, 100.5, 1e15])
-def test_refuses_a_slowdown_that_is_none(tracker, slowdown):
-    with pytest.raises(ValueError, match=r'expected a factor in \[1, 100\]'):
-        tracker.on_contention(slowdown, 'probe')
-
-
 def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
     times = {'forecast_ms': 40.0, 'network_ms': 40.0 * ratio, 'bound_ms': bound_ms}
     return SimpleNamespace(outcome=outcome, result='found', **times)
@@ -67,15 +61,6 @@ def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
 def feed(tracker, count, *of, **more):
     for _ in range(count):
         tracker.on_frame(frame(*of, **more))
-
-
-def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
-    feed(tracker, 5, 2.0)
-    conditions = tracker.now()
-    assert conditions.slowdown == pytest.approx(2.0, rel=0.1)
-    assert conditions.contention_source == 'own frames'
-    said = 'no contention state heard yet, slowdown of 1.87 by its own frames'
-    assert conditions.reasons[-1] == said
 
 
 def test_a_monitor_comes_first_while_it_speaks_then_the_frames_own_times(tracker, clock):

@@ -112,12 +112,6 @@ def test_no_limit_takes_all_and_counts_nothing():
     assert len(taken(limit, range(100), 0.0)) == 100 and limit.left_out == 0
 
 
-def test_after_a_pause_there_is_no_burst():
-    limit = RateLimit()
-    found = taken(limit, [0.0, 5000.0, 5010.0, 5050.0, 5100.0, 5110.0], 10.0)
-    assert found == [0.0, 5000.0, 5100.0] and limit.left_out == 3
-
-
 def test_a_raised_rate_and_a_clock_that_was_set_back_take_force_at_once():
     limit = RateLimit()
     assert taken(limit, [0.0, 100.0], 0.1) == [0.0]

@@ -233,42 +233,6 @@ def test_a_plan_leaves_room_for_interruptions_and_says_so():
         assert decision.bound_ms == pytest.approx(decision.forecast_ms + extra_ms)
 
 
-class NotedRun(SegmentRun):
-    """Computes nothing, and counts how often its result so far is asked for."""
-
-    asked = 0
-
-    def compute(self, name, key):
-        pass
-
-    def result_so_far(self):
-        self.asked += 1
-        return Detections.none()
-
-    def result(self):
-        return Detections.none()
-
-
-def run_on(space):
-    """A job with all the time there is, and its run."""
-    forecast = SegmentForecast(space, dict.fromkeys(space.carriers(), 1.0))
-    policy = FrontierPolicy(space, forecast, PathQuality.from_forecast(space, forecast))
-    job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), NotedRun(space, space.largest)
-    job.times = FrameTimes(forecast)
-    network = SimpleNamespace(path_space=space, start=lambda image, path: ran)
-    inference = TimedInference(network, policy)
-    inference.begin(IMAGE, job, due_ms=math.inf, may_abort=False).until_answer()
-    return job, ran
-
-
-def test_a_result_so_far_is_asked_for_once_and_holds_what_has_run():
-    results = {'first': 'coarse', 'middle': '', 'second': 'near', 'last': 'fine'}
-    segments = tuple(Segment(name, 'a', result=result) for name, result in results.items())
-    job, ran = run_on(PathSpace((), segments))
-    assert ran.asked == 2
-    assert job.so_far.names == ('coarse', 'near') and job.results == ('coarse', 'near', 'fine')
-
-
 def test_operators_of_the_part_that_runs_are_decided_and_no_others():
     space = PathSpace(
         (
@@ -282,7 +246,14 @@ def test_operators_of_the_part_that_runs_are_decided_and_no_others():
             Segment('other', 'conv', 'large', ('large',), only_on=('model', 'other')),
         ),
     )
-    job, _ = run_on(space)
+    forecast = SegmentForecast(space, dict.fromkeys(space.carriers(), 1.0))
+    policy = FrontierPolicy(space, forecast, PathQuality.from_forecast(space, forecast))
+    job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), SegmentRun(space, space.largest)
+    ran.compute, ran.result = lambda *of: None, Detections.none
+    job.times = FrameTimes(forecast)
+    network = SimpleNamespace(path_space=space, start=lambda image, path: ran)
+    inference = TimedInference(network, policy)
+    inference.begin(IMAGE, job, due_ms=math.inf, may_abort=False).until_answer()
     assert [decision.operator for decision in job.decisions] == ['model', 'large']
 
 

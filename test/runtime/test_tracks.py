@@ -135,17 +135,6 @@ def test_predictions_are_always_valid_and_never_more_certain(seed, stamps_s):
         assert predicted.scores.max(initial=0.0) <= highest
 
 
-def test_objects_of_another_image_size_are_forgotten():
-    tracker = Tracks()
-    assert len(tracker.predict(0.0)) == 0
-    tracker.follow(SIZE)
-    tracker.update(objects(square(1, 8)), 0.0)
-    tracker.follow(SIZE)
-    assert len(tracker.predict(0.0)) == 1
-    tracker.follow((20, 30))
-    assert len(tracker.predict(0.0)) == 0
-
-
 def seen(tracks, left_px, stamp_s):
     """The id of an object of 40 px there."""
     (track,) = tracks.update(objects(square(left_px)), stamp_s).ids
