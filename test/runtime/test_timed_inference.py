@@ -233,6 +233,14 @@ def test_a_plan_leaves_room_for_interruptions_and_says_so():
         assert decision.bound_ms == pytest.approx(decision.forecast_ms + extra_ms)
 
 
+class NoWork(SegmentRun):
+    def compute(self, name, key):
+        pass
+
+    def result(self):
+        return Detections.none()
+
+
 def test_operators_of_the_part_that_runs_are_decided_and_no_others():
     space = PathSpace(
         (
@@ -248,8 +256,7 @@ def test_operators_of_the_part_that_runs_are_decided_and_no_others():
     )
     forecast = SegmentForecast(space, dict.fromkeys(space.carriers(), 1.0))
     policy = FrontierPolicy(space, forecast, PathQuality.from_forecast(space, forecast))
-    job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), SegmentRun(space, space.largest)
-    ran.compute, ran.result = lambda *of: None, Detections.none
+    job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), NoWork(space, space.largest)
     job.times = FrameTimes(forecast)
     network = SimpleNamespace(path_space=space, start=lambda image, path: ran)
     inference = TimedInference(network, policy)
