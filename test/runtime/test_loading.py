@@ -144,40 +144,33 @@ def measured(network, images, **options):
     return measure_profile(network, images, **quick | options)
 
 
-@pytest.fixture(scope='module')
-def tiny():
-    """A network, and its times as measured on another, idle board."""
+def test_times_scaled_beside_other_programs_are_scaled_anew_later(tmp_path, monkeypatch):
+    """Of a network whose times come with the package, as measured on another, idle board."""
     from made_up_detector import TINY
 
     from deadline_perception.extras.weights_writer import build_detector
 
-    network = build_detector(TINY, ('vehicle',))
-    there = measured(network, [grey(96, 160)], time_limit_s=1.0)
-    elsewhere = replace(there.facts, name='Another board')
-    return network, replace(there, facts=elsewhere, load_before=0.0)
-
-
-@pytest.fixture
-def shipped(tiny, tmp_path, monkeypatch):
-    """What `load_profile` is asked for a network whose times come with the package, of another board."""
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    (tmp_path / 'models' / 'profiles').mkdir(parents=True)
-    tiny[1].save(tmp_path / 'models' / 'profiles' / 'tiny-any.json')
-    models, weights = tmp_path / 'models', Path('w.safetensors')
-    return NetworkOptions('tiny'), tiny[0], read_device_facts(), weights, models
-
-
-def test_times_scaled_beside_other_programs_are_scaled_anew_later(shipped, monkeypatch):
-    load = 20.0 * read_device_facts().cores
+    network, facts = build_detector(TINY, ('vehicle',)), read_device_facts()
+    there = measured(network, [grey(96, 160)], time_limit_s=1.0)
+    (tmp_path / 'profiles').mkdir()
+    replace(there, facts=replace(facts, name='Another board'), load_before=0.0).save(
+        tmp_path / 'profiles' / 'tiny-any.json'
+    )
+    given = NetworkOptions('tiny'), network, facts, Path('w.safetensors'), tmp_path
+    load = 20.0 * facts.cores
     monkeypatch.setattr('os.getloadavg', lambda: (load,) * 3)
-    busy, _, keep = load_profile(*shipped)
+    busy, told, keep = load_profile(*given)
+    said = 'this device was not measured: times are scaled from those of Another board'
+    assert any(said in words for words in told)
     assert busy.was_disturbed and busy.load_before == load
+    assert not (tmp_path / 'cache').exists()  # not before all else has loaded
     keep()
     monkeypatch.setattr('os.getloadavg', lambda: (0.0, 0.0, 0.0))
-    calm, _, keep = load_profile(*shipped)
+    calm, _, keep = load_profile(*given)
     assert calm != busy and not calm.was_disturbed
     keep()
-    assert load_profile(*shipped)[0] == calm and load_profile(*shipped)[2] is None
+    assert load_profile(*given)[0] == calm and load_profile(*given)[2] is None
 
 
 def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):
@@ -222,14 +215,6 @@ def written(tmp_path, monkeypatch):
 
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     return write_network(tmp_path)
-
-
-@pytest.fixture
-def measures_nothing(tmp_path, written, monkeypatch):
-    """What would be measured is in good.json."""
-    measured = LatencyProfile.load(tmp_path / 'good.json')
-    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
-    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
 
 
 EVEN_FORECAST = SegmentForecast(SPACE, dict.fromkeys(SPACE.carriers(), 2.0))
@@ -385,8 +370,12 @@ def test_one_path_of_a_network_is_the_only_one_that_runs(tmp_path, written):
         assert loaded.task.policy.plan(budget_ms, 1.0).path == path
 
 
-@pytest.mark.usefixtures('measures_nothing')
-def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(tmp_path, written):
+def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(
+    tmp_path, written, monkeypatch
+):
+    measured = LatencyProfile.load(tmp_path / 'good.json')
+    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
+    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
     (tmp_path / 'good.quality.json').write_text('{}')
     for name in ('good.safetensors', f'good.safetensors:{written.path_space.smallest}'):
         options = NetworkOptions(str(tmp_path / name), engine='eager')
