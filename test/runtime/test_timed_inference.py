@@ -113,10 +113,12 @@ def run(
     p90_share=1.0,
     deciding_ms=0.0,
     publishing_ms=0.0,
+    spare_ms=0.0,
     interruption_ms=0.0,
     next_images=None,
     worst=None,
     whole=None,
+    abandoned=lambda: '',
 ):
     """The record of a job as its network ends, and the segments that had run when its image was given up, else None."""
     begun_ms, given_up_after = network.now_ms, None
@@ -126,7 +128,7 @@ def run(
         slowdown,
         slowdown * calibration_factor,
         p90_share,
-        FrameReserve(deciding_ms, publishing_ms),
+        FrameReserve(deciding_ms, publishing_ms, spare_ms),
         interruption_ms,
         worst=worst,
         bounds=CALIBRATED if worst is None else WCET,
@@ -143,7 +145,7 @@ def run(
     ran.until_answer()
     if not ran.ended:
         given_up_after = list(network.ran)
-        ran.for_tracks(lambda: begun_ms, lambda path, segment: '')
+        ran.for_tracks(lambda: begun_ms, lambda path, segment: abandoned())
     return job.record(Outcome.DETECTED, network.now_ms), given_up_after
 
 
@@ -170,6 +172,21 @@ def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_lat
     for before, after in zip(without.decisions, frame.decisions, strict=True):
         reserved_ms = 10.0 - 10.0 * after.segment / len(SPACE.segments)
         assert before.remaining_ms - after.remaining_ms == pytest.approx(reserved_ms)
+
+
+def test_where_nothing_fits_what_publishing_mostly_spares_is_time_for_the_network():
+    network = CountingNetwork(lambda segment: 0.0)
+    frame, given_up_after = run(network, 0.5 * CHEAPEST_MS, spare_ms=2.0 * CHEAPEST_MS)
+    assert given_up_after is None and frame.result is not None
+    assert not frame.plan.feasible  # though the bound would fit now: nothing is promised
+    assert frame.remaining_ms == pytest.approx(2.5 * CHEAPEST_MS)
+
+
+def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
+    network = CountingNetwork()
+    frame, _ = run(network, 5.0, abandoned=lambda: 'enough' if len(network.ran) >= 3 else '')
+    assert len(network.ran) == 3 and frame.result is None
+    assert frame.reason.endswith(f'aborted before {SPACE.segments[frame.segment].name}: enough')
 
 
 def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
@@ -336,6 +353,23 @@ def test_the_image_to_end_before_is_found_in_a_few_steps(period_ms, calibration_
         next_images=spared(network, 1.0, period_ms),
     )
     assert frame.result is not None and len(plans) <= 5
+
+
+def test_the_time_of_decisions_is_told_in_microseconds():
+    network = CountingNetwork()
+
+    class Slow(FrontierPolicy):
+        def plan(self, *given):
+            network.now_ms += 2.0
+            return super().plan(*given)
+
+        def redecide(self, *given):
+            network.now_ms += 0.5
+            return super().redecide(*given)
+
+    frame, _ = run(network, 1000.0, policy=Slow(SPACE, FORECAST, QUALITY))
+    assert frame.decision_us == pytest.approx(2000.0)
+    assert [decision.decision_us for decision in frame.decisions] == pytest.approx([500.0] * 6)
 
 
 def learnt(*arrivals):
