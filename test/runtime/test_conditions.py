@@ -53,6 +53,13 @@ def test_refuses_a_budget_that_is_none_and_keeps_the_last(tracker, budget_ms):
     assert tracker.now().budget_ms == 120.0
 
 
+@pytest.mark.parametrize('min_budget_ms', [math.nan, 0.0, 200.0])
+def test_a_minimum_above_the_budget_is_not_believed(tracker, clock, min_budget_ms):
+    tracker.on_budget(120.0, min_budget_ms, '')
+    clock.ms += 501.0
+    assert tracker.now().budget_ms == 120.0
+
+
 def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
     times = {'forecast_ms': 40.0, 'network_ms': 40.0 * ratio, 'bound_ms': bound_ms}
     return SimpleNamespace(outcome=outcome, result='found', **times)
@@ -76,6 +83,13 @@ def test_a_monitor_comes_first_while_it_speaks_then_the_frames_own_times(tracker
     assert said in now.reasons
     tracker.on_contention(1.1, 'probe')
     assert tracker.now().slowdown == 1.1
+
+
+def test_a_frame_that_was_answered_before_its_end_counts_only_where_it_says_more(tracker):
+    tracker.on_frame(frame(0.5, Outcome.COASTED))
+    assert tracker.now().contention_source == ''
+    feed(tracker, 5, 2.0, Outcome.COASTED)
+    assert tracker.now().slowdown == pytest.approx(2.0, rel=0.1)
 
 
 def test_the_frame_after_one_beyond_its_bound_is_planned_with_what_that_one_took(tracker):

@@ -389,6 +389,21 @@ def test_a_hanging_publication_in_the_watchdogs_own_thread_is_made_by_another(be
     assert len(bench.records) == 1
 
 
+def test_a_publication_that_fails_is_told_and_made_again_and_the_worker_serves_on(bench):
+    pipeline, frame = bench.build(), arrive()
+    bench.hear = lambda arrival, found: bench.failures or 1 / 0
+    worker = bench.start()
+    pipeline.arrive(frame)
+    wait_until(lambda: bench.failures and pipeline.busy_since_ms is None)
+    bench.let_time_be_up(frame)
+    assert bench.published == [FOUND]
+    assert [str(error) for error in bench.failures] == ['division by zero']
+    pipeline.arrive(arrive())
+    wait_until(lambda: len(bench.records) == 2)
+    assert bench.records[1].outcome is Outcome.DETECTED
+    assert worker.is_alive()
+
+
 def test_an_answer_that_cannot_be_published_at_all_is_counted_and_the_next_image_is_wanted(bench):
     pipeline = bench.build()
     bench.budget_ms = 5.0

@@ -93,6 +93,13 @@ def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
     assert watchdog.fault == ''
 
 
+def test_times_without_end_are_waited_for(watchdog):
+    watch(watchdog, Due(int, at_ms=1e300))
+    watch(watchdog, Due(int, at_ms=math.inf))
+    assert still_acts(watchdog)
+    assert watchdog.failures == [] and watchdog.fault == ''
+
+
 def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watchdog, monkeypatch):
     monkeypatch.setattr(watchdog_module, 'LONGEST_WAIT_S', 1e6)
     gate, hanging = threading.Event(), []
