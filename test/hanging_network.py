@@ -1,7 +1,5 @@
 """A network for a real node process that hangs, or finds NaN, while a file exists."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A policy for the parameter `policy`: always the same path."""
 
-from __future__ import annotations
-
 from deadline_perception.decision.frontier import FrontierPolicy
 
 

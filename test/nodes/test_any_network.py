@@ -1,7 +1,5 @@
 """Networks that the package has never heard of, from profile to report, through real nodes."""
 
-from __future__ import annotations
-
 import pytest
 from deadline_perception.msg import FrameLatency, PathDecision
 from invented_networks import make_classifier, make_magnifier

@@ -1,7 +1,5 @@
 """The table of nodes against the nodes themselves, and the start-up as real processes."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

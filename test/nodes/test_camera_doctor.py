@@ -1,7 +1,5 @@
 """Staged faults of cameras: real publishers in processes of their own, watched over the middleware."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

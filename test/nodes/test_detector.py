@@ -1,7 +1,5 @@
 """The detector as a real process over the real middleware: images in, detections out, whatever is sent."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

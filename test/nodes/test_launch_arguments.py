@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from deadline_perception.nodes import bag_player, detector_parameters

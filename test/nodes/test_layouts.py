@@ -1,7 +1,5 @@
 """The layouts for RViz and Foxglove show topics and fields that exist."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Which messages pass, each value at its limits and beyond; through real DDS one way in for every node."""
 
-from __future__ import annotations
-
 import ast
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A YOLO file and a detector of torchvision, adopted, as a detector node under a deadline."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Against rclpy, which is the one to follow."""
 
-from __future__ import annotations
-
 import pytest
 import rclpy
 

@@ -1,7 +1,5 @@
 """A detector that runs as a real process prepares its segments first."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The scheduler as a real process, with networks that the package has never heard of."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

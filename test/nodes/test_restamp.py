@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.serialization import deserialize_message, serialize_message

@@ -1,7 +1,5 @@
 """What the kernel says of real threads of this process."""
 
-from __future__ import annotations
-
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
