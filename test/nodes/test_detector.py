@@ -216,9 +216,7 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
     rough_profile(hanging_network.make()).save(profile)
     given = {'model': 'hanging_network:make', 'profile': profile, 'default_budget_ms': 500.0}
     node = start_node(
-        'detector',
-        parameters(files, **given),
-        environment={hanging_network.FLAG: str(flag)},
+        'detector', parameters(files, **given), environment={hanging_network.FLAG: str(flag)}
     )
 
     def answered():
@@ -318,10 +316,7 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(
 
     assert station.change('configure')
     assert station.state() == 'inactive'
-    faults = (
-        "power mode is 'MAXN' in the profile",
-        'deadline-perception profile --weights',
-    )
+    faults = ("power mode is 'MAXN' in the profile", 'deadline-perception profile --weights')
     for fault in faults:
         station.wait_status(fault, level=1)
     assert station.change('activate')

@@ -10,7 +10,7 @@ from deadline_perception.nodes.bag_recorder import TOPICS
 from deadline_perception.nodes.bag_types import message_class
 
 TYPES = {f'/{topic.lstrip("/")}': msgtype for topic, msgtype in TOPICS.items()} | {
-    '/path_visualizer/image': 'sensor_msgs/msg/Image',
+    '/path_visualizer/image': 'sensor_msgs/msg/Image'
 }
 
 

@@ -9,11 +9,7 @@ from std_msgs.msg import Header
 from deadline_perception.core.detections import Detections
 from deadline_perception.extras.data.bag_file import BagError
 from deadline_perception.extras.data.message_definitions import message_types
-from deadline_perception.nodes.messages import (
-    DetectionsMessage,
-    ns_to_stamp,
-    stamp_to_ns,
-)
+from deadline_perception.nodes.messages import DetectionsMessage, ns_to_stamp, stamp_to_ns
 from deadline_perception.nodes.restamp import Restamper
 
 IMAGE, INFO, ARRAY = (

@@ -4,11 +4,7 @@ import math
 
 import pytest
 
-from deadline_perception.runtime.job import (
-    HANGING_PUBLICATION_MS,
-    Job,
-    StampReading,
-)
+from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Job, StampReading
 
 
 @pytest.fixture

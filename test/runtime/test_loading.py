@@ -19,10 +19,7 @@ from deadline_perception.decision.useful_paths import paths_of
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_store import store_origin
 from deadline_perception.extras.preparation.store_writer import StoreWriter
-from deadline_perception.networks.model_reference import (
-    ModelNotFound,
-    load_network,
-)
+from deadline_perception.networks.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime import loading
 from deadline_perception.runtime.loading import (
     NetworkOptions,

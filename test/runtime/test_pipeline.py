@@ -30,12 +30,7 @@ from deadline_perception.runtime.job import (
     StampReading,
 )
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import (
-    HOPELESS_MS,
-    FrameClient,
-    FramePipeline,
-    FrameRules,
-)
+from deadline_perception.runtime.pipeline import HOPELESS_MS, FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.timing.time_model import Reserve, TimeModel

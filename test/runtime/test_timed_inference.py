@@ -136,11 +136,7 @@ def run(
     )
     inference = TimedInference(network, policy, clock_ms=network.clock_ms)
     ran = inference.begin(
-        IMAGE,
-        job,
-        due_ms=network.now_ms + budget_ms,
-        may_abort=may_abort,
-        next_images=next_images,
+        IMAGE, job, due_ms=network.now_ms + budget_ms, may_abort=may_abort, next_images=next_images
     )
     ran.until_answer()
     if not ran.ended:

@@ -125,8 +125,7 @@ def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
 
 
 @pytest.mark.parametrize(
-    'code, text',
-    [(2, 'exit status 2'), (-11, 'killed by SIGSEGV'), (-200, 'killed by signal 200')],
+    'code, text', [(2, 'exit status 2'), (-11, 'killed by SIGSEGV'), (-200, 'killed by signal 200')]
 )
 def test_exits_are_described_for_a_person(code, text):
     assert describe_exit(code) == text
