@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from made_up_network import CLASSES, made_up_profile, write_network
-from measurable_network import rough_profile
 from observed_nodes import Observer
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
@@ -213,7 +212,7 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
     files, station, start_node
 ):
     profile, flag = files / 'hanging.json', files / 'hang'
-    rough_profile(hanging_network.make()).save(profile)
+    made_up_profile(hanging_network.make()).save(profile)
     given = {'model': 'hanging_network:make', 'profile': profile, 'default_budget_ms': 500.0}
     node = start_node(
         'detector', parameters(files, **given), environment={hanging_network.FLAG: str(flag)}

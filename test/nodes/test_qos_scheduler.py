@@ -1,6 +1,5 @@
 """The scheduler as a real process, with networks that the package has never heard of."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -9,7 +8,7 @@ from deadline_perception.msg import ContentionState, JobReport, Schedule
 from hanging_network import FLAG, NAN_FLAG
 from hanging_network import make as make_hanging
 from invented_networks import make_classifier, make_magnifier
-from measurable_network import rough_profile
+from made_up_network import made_up_profile
 from plain_images import noise
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Classification, Detection2DArray
@@ -21,15 +20,11 @@ pytestmark = pytest.mark.usefixtures('network_settings')
 PIXELS = noise(48, 64)
 
 
-def write_profile(folder, make):
-    """A profile that says 5 ms of every segment, whatever this machine did while it was measured."""
-    file = folder / f'{make.__name__}.json'
-    rough_profile(make()).save(file)
-    content = json.loads(file.read_text())
-    for segment in content['segments'].values():
-        segment.update({key: 5.0 for key, value in segment.items() if isinstance(value, float)})
-    file.write_text(json.dumps({**content, 'paths': {}}))
-    return str(file)
+def task(folder, make, **fields):
+    """Of a task file, with a profile by which every segment takes 3 ms."""
+    profile = folder / f'{make.__name__}.json'
+    made_up_profile(make()).save(profile)
+    return {'model': f'{make.__module__}:{make.__name__}', 'profile': str(profile), **fields}
 
 
 def write_tasks(folder, **tasks):
@@ -57,25 +52,11 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
 ):
     tasks = write_tasks(
         tmp_path,
-        front={
-            'model': 'invented_networks:make_magnifier',
-            'image_topic': 'front',
-            'periods_ms': [120, 240, 480],
-            'profile': write_profile(tmp_path, make_magnifier),
-        },
-        side={
-            'model': 'invented_networks:make_classifier',
-            'image_topic': 'side',
-            'periods_ms': [120, 240, 480],
-            'profile': write_profile(tmp_path, make_classifier),
-            'weight': 0.5,
-        },
-        closer={
-            'model': 'invented_networks:make_classifier',
-            'crops_of': 'front',
-            'periods_ms': [480],
-            'profile': str(tmp_path / 'make_classifier.json'),
-        },
+        front=task(tmp_path, make_magnifier, image_topic='front', periods_ms=[120, 240, 480]),
+        side=task(
+            tmp_path, make_classifier, image_topic='side', periods_ms=[120, 240, 480], weight=0.5
+        ),
+        closer=task(tmp_path, make_classifier, crops_of='front', periods_ms=[480]),
     )
     node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'"})
     schedules = observer.hear(Schedule, f'{namespace}/qos_scheduler/schedule', LATCHED)
@@ -131,18 +112,8 @@ def test_a_network_that_hangs_does_not_take_the_other_down(
     monkeypatch.setenv(NAN_FLAG, str(no_number))
     tasks = write_tasks(
         tmp_path,
-        bad={
-            'model': 'hanging_network:make',
-            'image_topic': 'image',
-            'periods_ms': [200],
-            'profile': write_profile(tmp_path, make_hanging),
-        },
-        good={
-            'model': 'invented_networks:make_classifier',
-            'image_topic': 'image',
-            'periods_ms': [200],
-            'profile': write_profile(tmp_path, make_classifier),
-        },
+        bad=task(tmp_path, make_hanging, image_topic='image', periods_ms=[200]),
+        good=task(tmp_path, make_classifier, image_topic='image', periods_ms=[200]),
     )
     node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'"})
     jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
