@@ -118,9 +118,7 @@ def test_an_answer_says_what_was_found_by_which_path_and_whether_in_time(detecto
     assert MAGNIFIER.parse(answer.path) in MAGNIFIER and answer.budget_ms == AMPLE_MS
     assert 0.0 < answer.network_ms < answer.latency_ms < AMPLE_MS and answer.bound_ms > 0.0
     assert answer.reason.startswith('bound ') and answer.superseded == 0
-
-
-def test_the_time_since_the_capture_counts_against_the_budget(detector):
+    # The time since the capture counts against the budget.
     answer = detector.detect(IMAGE, AMPLE_MS, age_ms=5000.0, stamp_ns=7)
     assert 5000.0 < answer.latency_ms < AMPLE_MS
     assert answer.record.remaining_ms < AMPLE_MS - 5000.0
@@ -276,19 +274,6 @@ def test_the_slowdown_is_what_frames_or_others_tell(detector):
         stream.slowdown = None
 
 
-def test_close_ends_every_thread_and_a_closed_detector_says_so(network, profile):
-    before = set(threading.enumerate())
-    detector = DeadlineDetector(task_of(network, profile))
-    detector.detect(IMAGE, AMPLE_MS)
-    assert set(threading.enumerate()) - before
-    detector.close()
-    detector.close()
-    assert no_threads_but(before)
-    for call in (lambda: detector.detect(IMAGE, 50.0), detector.stream):
-        with pytest.raises(StreamClosed, match='is closed'):
-            call()
-
-
 def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(network, profile, capfd):
     detector = DeadlineDetector(task_of(network, profile))
     network.gate.clear()
@@ -304,7 +289,9 @@ def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(network,
 
 
 @pytest.mark.parametrize('whole', [True, False])
-def test_a_callback_may_close_the_stream_or_detector_it_is_of(network, profile, caplog, whole):
+def test_a_callback_may_close_the_stream_or_detector_it_is_of_which_then_says_so(
+    network, profile, caplog, whole
+):
     before, closed = set(threading.enumerate()), threading.Event()
 
     def close(answer):
@@ -316,7 +303,11 @@ def test_a_callback_may_close_the_stream_or_detector_it_is_of(network, profile, 
     stream.submit(IMAGE, 1, AMPLE_MS)
     assert closed.wait(WAIT_S) and not caplog.text
     detector.close()
+    detector.close()
     assert no_threads_but(before)
+    for call in (lambda: detector.detect(IMAGE, 50.0), detector.stream):
+        with pytest.raises(StreamClosed, match='is closed'):
+            call()
 
 
 def test_a_network_that_hangs_is_told_and_a_close_does_not_wait_for_it(network, profile):
