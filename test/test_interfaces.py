@@ -7,17 +7,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[1]
-OURS = sorted((REPOSITORY / 'msg').glob('*.msg'))
-_FIELD = re.compile(
-    r'^(?P<type>[\w/]+(?:<=\d+)?(?:\[(?:<=)?\d*\])?)\s+(?P<name>[a-z]\w*)\s*(?P<comment>#.*)?$'
-)
-
-
-def declared(file: Path) -> dict[str, str]:
-    """Field name -> type as written, in order."""
-    matches = (_FIELD.match(line) for line in file.read_text(encoding='utf-8').splitlines())
-    return {match['name']: match['type'] for match in matches if match}
+OURS = sorted((Path(__file__).parents[1] / 'msg').glob('*.msg'))
+_FIELD = re.compile(r'^[\w/]+(?:<=\d+)?(?:\[(?:<=)?\d*\])?\s+[a-z]\w*\s*(?P<comment>#.*)?$')
 
 
 @pytest.mark.parametrize('file', OURS, ids=lambda file: file.stem)
