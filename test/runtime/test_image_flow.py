@@ -86,7 +86,8 @@ def test_a_stamp_that_went_back_is_noticed_once_and_the_next_one_counts_again():
     assert ages.read(6 * SECOND, 6 * SECOND).reason == ''
 
 
-def test_a_clock_may_lag_a_little_and_a_simulated_one_by_a_second():
+def test_age_is_clock_minus_stamp_and_a_clock_may_lag_a_little_a_simulated_one_a_second():
+    assert ImageAge().read(5 * SECOND, 5 * SECOND + 12_000_000).age_ms == pytest.approx(12.0)
     assert ImageAge().read(SECOND + 15_000_000, SECOND).age_ms == 0.0
     simulated = ImageAge(simulated=True)
     assert simulated.read(SECOND + 900_000_000, SECOND).age_ms == 0.0
