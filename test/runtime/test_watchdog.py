@@ -74,6 +74,20 @@ def test_an_earlier_time_wakes_it(watchdog):
     assert near.wait(WAIT_S) and not far.is_set() or now_ms() - begun_ms > 900.0
 
 
+def test_what_is_forgotten_is_asked_no_more(watchdog):
+    asked = []
+
+    def look(at_ms):
+        asked.append(at_ms)
+        return math.inf, None
+
+    watchdog.watch(look)
+    for _ in range(2):
+        watchdog.forget(look)
+    before = len(asked)
+    assert still_acts(watchdog) and len(asked) == before
+
+
 def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
     acted = threading.Event()
     looks = []
@@ -133,6 +147,18 @@ def test_an_act_that_exits_neither_ends_its_thread_nor_the_watch(watchdog):
     watch(watchdog, Due(*[end] * 50, acted.set))
     assert acted.wait(WAIT_S)
     assert watchdog.fault == ''
+
+
+def test_stop_returns_once_idle_threads_have_ended(monkeypatch):
+    monkeypatch.setattr(watchdog_module, 'LONGEST_WAIT_S', 1e6)
+    watchdog = Watchdog(print)
+    threads, acted = watchdog.threads, []
+    watch(watchdog, Due(lambda: acted.append(1)))  # then one watches and the other waits for it
+    wait_until(lambda: acted and watchdog.hanging == 0)
+    assert threads and all(thread.is_alive() for thread in threads)
+    assert all(thread.daemon for thread in threads)  # one that hangs does not keep the process
+    watchdog.stop()
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_stop_waits_for_no_thread_while_one_hangs(watchdog, monkeypatch):
