@@ -96,6 +96,7 @@ def load(*_, **options):
 deadline_detector.load_task = load
 raise SystemExit(detector.main())
 """
+CLEAN = '(?!.*(terminate called|Traceback|Fatal)).*'
 TIMEOUT = r'.*Timeout \(0:00:04\.500000\)!'
 HANGING = (
     WORKING
@@ -203,11 +204,11 @@ run_node("working", Working)
         HANGING.format('destroy_node'), 'spins', status=1, output=f'{TIMEOUT}.*in destroy_node.*'
     ),
     # Python's end while a thread is in C++ code: `terminate called without an active exception`, SIGABRT.
-    'endless load': Case(LOADING, 'loading', signal.SIGTERM, output='.*'),
+    'endless load': Case(LOADING, 'loading', signal.SIGTERM, output=CLEAN),
     'ignored as by a background job': Case(
         'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)' + LOADING,
         'loading',
-        output='.*',
+        output=CLEAN,
     ),
     # Which goes through a network of hundreds of MB for longer than launch waits; nodes are closed by then.
     'long end of Python': Case(
@@ -245,7 +246,6 @@ def test_a_process_ends_as_launch_expects_whatever_a_signal_meets(start_script, 
     time.sleep(0.1 if before else 0.0)  # the executor waits again
     assert (node.end(number) if before else node.wait_ended()) == status
     assert re.fullmatch(output, node.output, re.DOTALL), node.output
-    assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
 
 
 def test_signal_while_modules_load_ends_the_process_without_a_traceback(start_node, wait_for):
