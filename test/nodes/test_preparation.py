@@ -23,9 +23,7 @@ def preparing(weights):
     return False
 
 
-def test_a_device_is_prepared_once(
-    prepared, tmp_path, monkeypatch, start_node, observer, wait_for, namespace
-):
+def test_a_device_is_prepared_once(prepared, tmp_path, monkeypatch, start_node, observer, wait_for):
     weights, profile = tmp_path / 'small.safetensors', tmp_path / 'profile.json'
     shutil.copy(prepared.weights, weights)
     shutil.copy(prepared.weights.with_name('small.models'), weights.with_suffix('.quantised'))

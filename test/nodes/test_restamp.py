@@ -12,11 +12,7 @@ from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.messages import DetectionsMessage, ns_to_stamp, stamp_to_ns
 from deadline_perception.nodes.restamp import Restamper
 
-IMAGE, INFO, ARRAY = (
-    'sensor_msgs/msg/Image',
-    'sensor_msgs/msg/CameraInfo',
-    'vision_msgs/msg/Detection2DArray',
-)
+INFO, ARRAY = 'sensor_msgs/msg/CameraInfo', 'vision_msgs/msg/Detection2DArray'
 
 
 @pytest.fixture
