@@ -121,7 +121,7 @@ class Bench(FrameClient):
     """Pipelines on one mailbox and one watchdog, with their inputs and outputs as attributes."""
 
     def __init__(self):
-        self.budget_ms, self.slowdown, self.network, self.image = 10_000.0, 1.0, Network(), IMAGE
+        self.budget_ms, self.network, self.image = 10_000.0, Network(), IMAGE
         self.published, self.records, self.late, self.failures = [], [], [], []
         self.clock = now_ms
         self.bound = fresh_bound()
@@ -152,7 +152,7 @@ class Bench(FrameClient):
         return [len(found) for found in self.published]
 
     def conditions(self, arrival):
-        return Conditions(self.budget_ms, self.slowdown, 'test')
+        return Conditions(self.budget_ms, 1.0, 'test')
 
     def convert(self, arrival):
         return self.image
@@ -165,18 +165,14 @@ class Bench(FrameClient):
     def run(self, pipeline, arrival=None):
         """Takes one image to its answer on this thread."""
         pipeline.arrive(arrival or arrive(at_ms=self.clock()))
-        self.run_next()
+        task, frame = self.mailbox.take(0)
+        task.process(frame)
 
     def run_failing(self, pipeline, arrival=None):
         """The same with a network that fails."""
         self.network.error = RuntimeError('gone')
         self.run(pipeline, arrival)
         self.network.error = None
-
-    def run_next(self):
-        """Takes what waits to its answer on this thread."""
-        task, frame = self.mailbox.take(0)
-        task.process(frame)
 
     def start(self):
         worker = threading.Thread(
