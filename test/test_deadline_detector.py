@@ -199,20 +199,6 @@ def test_a_profile_that_cannot_be_kept_serves_this_start(tmp_path, monkeypatch):
         assert detector.detect(IMAGE, AMPLE_MS).in_time
 
 
-def test_a_stream_answers_the_newest_image_and_counts_those_it_superseded(detector, network):
-    answers, done = [], threading.Semaphore(0)
-    with detector.stream(lambda answer: (answers.append(answer), done.release())) as stream:
-        network.gate.clear()
-        stream.submit(IMAGE, 10**9, AMPLE_MS)
-        wait_until(lambda: stream.pipeline.busy_since_ms is not None)  # the worker has it
-        for number in range(2, 6):
-            stream.submit(IMAGE, number * 10**9, AMPLE_MS)
-        network.gate.set()
-        assert done.acquire(timeout=WAIT_S) and done.acquire(timeout=WAIT_S)
-    assert [answer.record.stamp.stamp_ns for answer in answers] == [10**9, 5 * 10**9]
-    assert [answer.superseded for answer in answers] == [0, 3]
-
-
 def test_one_stream_at_a_time_and_detect_opens_its_own(detector):
     detector.detect(IMAGE, AMPLE_MS)
     with detector.stream() as stream:  # takes the place of that of `detect`
