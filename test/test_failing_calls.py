@@ -1,7 +1,5 @@
 """System calls and allocations that fail by turn: some write paths in each run, and what the benchmark finds wrong."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

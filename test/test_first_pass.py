@@ -1,7 +1,5 @@
 """What `benchmarks/first_pass.py` measures and writes, by hand-computed cases."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 
