@@ -2,7 +2,7 @@
 
     make benchmarks                                     # or: python benchmarks/all.py
     make benchmarks ARGS="--list"                       # what there is, how long it takes, and what it shows
-    make benchmarks ARGS="--only deadlines engines"
+    make benchmarks ARGS="--only deadlines replay"
 
 What there is, and in which order, is the table of README.md beside this script. Before each one the machine must be
 idle: while its processors are busy by more than a tenth, it waits, up to five minutes, and then goes on with a
