@@ -14,14 +14,14 @@ import threading
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
 import psutil
 import rclpy
-import yaml
 from builtin_interfaces.msg import Time
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from lifecycle_msgs.msg import Transition
@@ -41,7 +41,7 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
-from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, RECORDER
+from deadline_perception.nodes.node_table import NODES
 from parts.harness import compile_library
 from parts.node_listener import NodeListener
 from parts.node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
@@ -78,14 +78,6 @@ class Feed:
     frame: Callable[[FrameLatency, Detection2DArray], object] | None = None
 
 
-@dataclass(frozen=True)
-class SentImage:
-    """One image that was published; its number is its place in `Stand.sent`."""
-
-    sent_ms: float
-    within_ms: float
-
-
 class Stand:
     """Nodes in processes of their own, fed and listened to. A context: all processes end with it.
 
@@ -93,7 +85,6 @@ class Stand:
         names: the nodes; ('bringup',) starts all of them, under the package's own supervision.
         folder: for logs and files.
         profile: latency profile of the shipped weights on this machine; None: the nodes find one, or scale another's.
-        tasks: of the task file of `qos_scheduler`, each with its settings but the profile.
         feed: what goes in.
         points: the detector runs behind `fault_points`.
         stepped: the processes' system clock can be stepped.
@@ -108,7 +99,6 @@ class Stand:
         profile: Path | None,
         *,
         feed: Feed = Feed(),
-        tasks: Mapping[str, object] | None = None,
         points: bool = False,
         stepped: bool = False,
         simulated: bool = False,
@@ -117,29 +107,15 @@ class Stand:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
         self.compressed = compressed
         self.namespace = f'/stand{os.getpid()}'
-        self.sent: list[SentImage] = []
-        self.within_ms = BUDGET_MS
+        self.sent: list[float] = []  # when each image was, ms; its number is its place
         self.processes: dict[str, NodeProcess] = {}
-        self.first_threads: dict[
-            int, Counter
-        ] = {}  # of every process, by the name that the operating system has
+        # Of every process, by the name that the operating system has.
+        self.first_threads: dict[int, Counter] = {}
         self.orders = folder / 'orders.json' if points else None
         self.profile = profile
         self.simulated_ns: int | None = 1_000_000_000_000 if simulated else None
         self.clock_rate = 1.0
         self._step = self._stepped_clock() if stepped else None
-        task_file = folder / 'tasks.yaml'
-        if tasks:
-            task_file.write_text(
-                yaml.safe_dump(
-                    {
-                        'tasks': {
-                            task: {'profile': str(profile), **setting}
-                            for task, setting in tasks.items()
-                        }
-                    }
-                )
-            )
         self.values = read_values(
             {
                 'namespace': self.namespace,
@@ -147,15 +123,12 @@ class Stand:
                 'image_transport': 'compressed' if compressed else 'raw',
                 'profile': str(profile or ''),
                 'use_sim_time': str(simulated),
-                'tasks': str(task_file) if tasks else '',
             }
         )
         self._running = True
         self._camera, self._image_out = threading.Lock(), None
         self._images: list[array] = []
-        self._clients: dict[
-            str, Client
-        ] = {}  # kept, since each new one would have to be met by its server
+        self._clients: dict[str, Client] = {}  # a new one would have to be met by its server
 
     # --- processes ---
 
@@ -219,10 +192,7 @@ class Stand:
                 for word in ('--' + key.replace('_', '-'), str(value))
             ]
             return (sys.executable, '-m', 'deadline_perception.nodes', 'bringup', *words), {}
-        order = process_order(
-            next(entry for entry in (*NODES, *OPTIONAL_NODES, RECORDER) if entry.name == name),
-            self.values,
-        )
+        order = process_order(next(entry for entry in NODES if entry.name == name), self.values)
         command, environment = list(order.command), dict(order.environment)
         if self.orders is not None and name == 'detector':
             command[1 : command.index(NODES_PACKAGE) + 1] = [str(HERE / 'fault_points.py')]
@@ -254,10 +224,8 @@ class Stand:
         """What every running node holds now."""
         found = {}
         for name, pid in self.pids().items():
-            try:
+            with suppress(OSError, psutil.Error):  # it ended meanwhile
                 found[name] = process_figures(pid)
-            except (OSError, psutil.Error):  # it ended meanwhile
-                pass
         return found
 
     def revive(self) -> dict[str, int]:
@@ -381,7 +349,7 @@ class Stand:
         image = self.make_image(number)
         if self.feed.image is not None:
             self.feed.image(image, number)
-        self.sent.append(SentImage(now_ms(), self.within_ms))
+        self.sent.append(now_ms())
         with self._camera:
             self._image_out.publish(image)
 
@@ -477,7 +445,7 @@ class Stand:
             frame.outcome == FrameLatency.DETECTED
             and frame.met
             and 0 <= frame.number < len(self.sent)
-            and self.sent[frame.number].sent_ms > since_ms
+            and self.sent[frame.number] > since_ms
             for frame in reversed(self.heard.frames[-50:])
         )
 
