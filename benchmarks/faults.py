@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from parts.fault_acts import Fault, Images
 from parts.fault_table import FAULTS, STANDS
-from parts.harness import Run, option, run_script
+from parts.harness import Run, option, run_script, shown
 from parts.node_listener import HeardFrame
 from parts.node_process import StandError, profile_for
 from parts.node_stand import BUDGET_MS, Feed, Stand
@@ -336,21 +336,14 @@ def make_stand(name: str, folder: str, profile: Path) -> Stand:
     return Stand(folder=Path(folder), profile=profile, feed=feed, **setting)
 
 
+COLUMNS = 'images', 'in_time', 'replaced', 'rejected', 'late', 'unanswered', 'silently_lost'
+
+
 def line_of(fault: Fault, verdict: Verdict) -> str:
-    """One line of the table."""
-    lost = '-' if verdict.silently_lost is None else verdict.silently_lost
-    recovered = '-' if verdict.recovered_s is None else f'{verdict.recovered_s:.1f}'
-    return (
-        f'{fault.kind:>10} {fault.name:<34} {verdict.images:>6} {verdict.in_time:>7} {verdict.replaced:>8} '
-        f'{verdict.rejected:>8} {verdict.late:>5} {verdict.unanswered:>10} {lost:>6} '
-        f'{"yes" if verdict.survived else "no":>8} {recovered:>9}  {"; ".join(verdict.why) or "withstood"}'
-    )
-
-
-HEADER = (
-    f'{"kind":>10} {"fault":<34} {"images":>6} {"in time":>7} {"replaced":>8} {"rejected":>8} {"late":>5} '
-    f'{"unanswered":>10} {"silent":>6} {"survived":>8} {"back in s":>9}'
-)
+    """One line of the table, in the order of `COLUMNS`."""
+    counts = ' '.join(f'{shown(getattr(verdict, name)):>{len(name)}}' for name in COLUMNS)
+    back = f'{shown(verdict.recovered_s):>9}'
+    return f'{fault.kind:>10} {fault.name:<26} {counts} {back}  {"; ".join(verdict.why) or "withstood"}'
 
 
 def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
@@ -366,37 +359,28 @@ def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
         'date': date.today().isoformat(),
     }
     kept = [rows[known.name] for known in FAULTS if known.name in rows]
+    content = {
+        'machine': dict(facts),
+        'budget_ms': BUDGET_MS,
+        'hearing_ms': HEARING_MS,
+        'late_share': LATE_SHARE,
+        'faults': len(kept),
+        'withstood': sum(not row['why'] for row in kept),
+        'rows': kept,
+    }
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(
-        json.dumps(
-            {
-                'machine': dict(facts),
-                'budget_ms': BUDGET_MS,
-                'hearing_ms': HEARING_MS,
-                'late_share': LATE_SHARE,
-                'faults': len(kept),
-                'withstood': sum(not row['why'] for row in kept),
-                'rows': kept,
-            },
-            indent=1,
-        )
-        + '\n',
-        encoding='utf-8',
-    )
+    file.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
 
 def main(run: Run) -> int:
     args = run.args
-    chosen = [
-        fault for fault in FAULTS if not args.only or any(part in fault.name for part in args.only)
-    ]
+    parts = args.only or ['']
+    chosen = [fault for fault in FAULTS if any(part in fault.name for part in parts)]
     if not chosen:
         raise ValueError(f'no fault is named {" or ".join(args.only)}, expected names of --list')
     if args.list:
         for fault in chosen:
-            print(
-                f'{fault.kind:>10} {fault.name:<34} {fault.does}; expects: {"; ".join(fault.expects)}'
-            )
+            print(f'{fault.name:<26} {fault.does}; expects: {"; ".join(fault.expects)}')
         return 0
     check_ros()
     keep_to_this_machine()
@@ -408,7 +392,7 @@ def main(run: Run) -> int:
         write(run.file, fault, verdict, facts)
 
     profile, begun_s = profile_for(args.profile), time.monotonic()
-    print(HEADER)
+    print(f'{"kind":>10} {"fault":<26} {" ".join(COLUMNS)} back in s')
     verdicts = inflict_all(chosen, profile, note)
     withstood = sum(not verdict.why for verdict in verdicts)
     print(f'{withstood} of {len(verdicts)} faults withstood, in {time.monotonic() - begun_s:.0f} s')
@@ -422,11 +406,6 @@ if __name__ == '__main__':
         {
             '--only': option([], 'names of faults, or parts of them', nargs='+', metavar='NAME'),
             '--list': option(False, 'say what there is, and do nothing'),
-            '--profile': option(
-                None,
-                "latency profile of the shipped weights; default: this device's own, measured "
-                'quickly where there is none',
-                type=Path,
-            ),
+            '--profile': option(None, "of the weights; without it this device's own", type=Path),
         },
     )

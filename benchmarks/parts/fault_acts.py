@@ -10,7 +10,6 @@ import signal
 import statistics
 import struct
 import sys
-import threading
 import time
 from array import array
 from collections.abc import Callable, Mapping
@@ -420,36 +419,3 @@ def file_given(parameter: str, name: str, content: Callable[[Stand], bytes]):
         return '' if is_told else f'configure answered {found}, and it said {said[-200:]!r}'
 
     return inflict
-
-
-def rewritten_in_place(stand: Stand, times: int = 10) -> str:
-    """Configures anew, again and again, while another program writes over the file of weights without end."""
-    content, ends = weights(), threading.Event()
-    file = stand.folder / 'own' / f'{DEFAULT_MODEL}.safetensors'
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(content)
-
-    def rewrite() -> None:
-        while not ends.is_set():
-            with file.open('r+b', buffering=0) as stream:
-                stream.truncate(0)
-                for begin in range(0, len(content), 2**20):
-                    stream.write(content[begin : begin + 2**20])
-            time.sleep(0.01)
-
-    stand.turn('detector', 'deactivate', 'cleanup', limit_s=ANSWER_S)
-    stand.set_parameters('detector', model=str(file))
-    writer = threading.Thread(target=rewrite)
-    writer.start()
-    try:
-        answers = stand.turn('detector', *('configure', 'cleanup') * times, limit_s=ANSWER_S)
-    finally:
-        ends.set()
-        writer.join()
-    whole = stand.turn('detector', 'configure', 'cleanup', limit_s=ANSWER_S)
-    stand.set_parameters('detector', model=DEFAULT_MODEL)
-    back = stand.turn('detector', 'configure', 'activate', limit_s=ANSWER_S)
-    if None in answers:
-        return f'transitions answered {answers}'
-    is_back = whole == back == [True, True]
-    return '' if is_back else f'the whole file again, it answered {whole}, and the usual one {back}'

@@ -232,11 +232,6 @@ FAULTS = (
         'profile is set to a file: profile foreign',
         acts.file_given('profile', 'a.json', foreign_profile),
     ),
-    file(
-        'weights rewritten in place',
-        'configured 10 times while another program writes over the file',
-        acts.rewritten_in_place,
-    ),
     camera(
         'best effort',
         'a camera that offers best effort only',
