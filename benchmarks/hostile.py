@@ -221,17 +221,6 @@ def _resident_mb() -> float:
     return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-def choose(cases: list[Case], quick: bool, only: list[str]) -> list[Case]:
-    """All cases, those of some kinds, or some of every kind."""
-    chosen = [case for case in cases if not only or case.kind in only]
-    if not quick:
-        return chosen
-    by_kind: dict[str, list[Case]] = {}
-    for case in chosen:
-        by_kind.setdefault(case.kind, []).append(case)
-    return [case for mine in by_kind.values() for case in mine[:_QUICK_OF_KIND]]
-
-
 def show_kinds(verdicts: list[tuple[Case, Verdict]]) -> None:
     """Prints what became of each kind, and every case that is not fine."""
     rows = []
@@ -261,8 +250,8 @@ def main(run: Run) -> int:
         )
     verdicts = []
     with tempfile.TemporaryDirectory() as folder:
-        cases = all_cases(Path(folder), weights, _QUICK_OF_KIND if run.quick else None)
-        for case in choose(cases, run.quick, args.only):
+        of_each = _QUICK_OF_KIND if run.quick else None
+        for case in all_cases(Path(folder), weights, args.only, of_each):
             verdicts.append((case, try_case(case, read[case.kind], Path(folder))))
     show_kinds(verdicts)
     rows = [

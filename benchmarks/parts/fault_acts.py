@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-import cv2
-import numpy as np
 import rclpy.time
 from deadline_perception.msg import TimeBudget
 from rclpy.qos import ReliabilityPolicy
@@ -28,14 +26,13 @@ from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.networks.model_reference import find_weights
-from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 from parts.node_process import NodeProcess
 from parts.node_stand import BUDGET_MS, Stand
 
 NAN = math.nan
 GROWTH_MB = 40.0  # a network that stayed would be more, each time
 ANSWER_S = 120.0
+SUFFIXES = {'model': 'safetensors', 'profile': 'json'}
 
 
 class Images(Enum):
@@ -154,40 +151,29 @@ def boxes(number: int, value: float) -> Callable:
     return change
 
 
-def claiming_jpeg(width: int, height: int) -> array:
-    """A JPEG of some hundred bytes that states so many pixels."""
-    content = cv2.imencode('.jpg', np.zeros((16, 16, 3), np.uint8))[1].tobytes()
-    at = content.find(b'\xff\xc0')
-    return array('B', content[: at + 5] + struct.pack('>HH', height, width) + content[at + 9 :])
-
-
 # --- what others do; each act returns what was not as expected ---
 
 
 def publish(
-    kind: type, topic: str, rate_hz: float, make: Callable[[Stand], object]
-) -> Callable[[Stand], str]:
+    stand: Stand, kind: type, topic: str, rate_hz: float, make: Callable[[Stand], object]
+) -> str:
     """Another publisher sends messages for two seconds, and goes."""
-
-    def inflict(stand: Stand) -> str:
-        publisher = stand.node.create_publisher(kind, topic, 10)
-        due = time.monotonic()
-        until = due + 2.0
-        while time.monotonic() < until:
-            publisher.publish(make(stand))
-            due += 1.0 / rate_hz
-            time.sleep(max(0.0, due - time.monotonic()))
-        stand.node.destroy_publisher(publisher)
-        return ''
-
-    return inflict
+    publisher = stand.node.create_publisher(kind, topic, 10)
+    due = time.monotonic()
+    until = due + 2.0
+    while time.monotonic() < until:
+        publisher.publish(make(stand))
+        due += 1.0 / rate_hz
+        time.sleep(max(0.0, due - time.monotonic()))
+    stand.node.destroy_publisher(publisher)
+    return ''
 
 
-def second_image(stand: Stand) -> Image:
-    """Of another camera."""
-    message = stand.make_image(0)
-    message.header.frame_id = 'another'
-    return message
+def second_camera(stand: Stand) -> str:
+    """Another camera publishes on the same topic."""
+    image = stand.make_image(0)
+    image.header.frame_id = 'another'
+    return publish(stand, Image, 'image', 10.0, lambda _: image)
 
 
 def camera_leaves(stand: Stand, reliability: ReliabilityPolicy = ReliabilityPolicy.RELIABLE) -> str:
@@ -205,10 +191,10 @@ def watched(stand: Stand) -> str:
     return ''
 
 
-def long_message(count: int) -> Callable[[Stand], str]:
+def long_message(stand: Stand, count: int) -> str:
     """Detections of so many objects, ten times in two seconds."""
     raw = serialize_message(Detection2DArray(detections=[Detection2D()] * count))
-    return publish(Detection2DArray, 'detector/detections', 5.0, lambda _: raw)
+    return publish(stand, Detection2DArray, 'detector/detections', 5.0, lambda _: raw)
 
 
 def start_program(stand: Stand, name: str, lines: str) -> NodeProcess:
@@ -223,32 +209,32 @@ def start_program(stand: Stand, name: str, lines: str) -> NodeProcess:
     )
     log, ready = stand.folder / f'{name}.log', f'{name} is ready'
     before = log.read_text().count(ready) if log.exists() else 0  # of an earlier fault
-    command = (sys.executable, '-c', program, stand.namespace)
-    process = NodeProcess(name, command, {}, log)
+    process = NodeProcess(name, (sys.executable, '-c', program, stand.namespace), {}, log)
     stand.wait(lambda: process.output.count(ready) > before, name, 20.0)
     return process
 
 
-def other_program(name: str, lines: str, lasts_s: float) -> Callable[[Stand], str]:
-    """Another process with a node runs some lines, and goes on for a while."""
+def foreign_topic(stand: Stand) -> str:
+    """Messages of another type under the names of the inputs."""
+    lines = (
+        'outs = [node.create_publisher(String, topic, 10) for topic in ("image", "time_budget/budget")]\n'
+        'node.create_timer(0.1, lambda: [out.publish(String(data="not an image")) for out in outs])'
+    )
+    process = start_program(stand, 'foreigner', lines)
+    time.sleep(2.0)
+    process.end()
+    return ''
 
-    def inflict(stand: Stand) -> str:
-        process = start_program(stand, name, lines)
-        time.sleep(lasts_s)
-        process.end()
-        return ''
 
-    return inflict
-
-
-def endless(kind: str, topic: str, values: str) -> Callable[[Stand], str]:
+def endless(stand: Stand, kind: str, topic: str, values: str) -> str:
     """Another process publishes as fast as it can for four seconds."""
     lines = (
         f'out, message = node.create_publisher({kind}, "{topic}", 1000), {kind}({values})\n'
         'time.sleep(1.0)\nuntil = time.monotonic() + 4.0\n'
         'while time.monotonic() < until:\n    out.publish(message)\ntime.sleep(1.0)'
     )
-    return other_program('flood', lines, 0.0)
+    start_program(stand, 'flood', lines).end()
+    return ''
 
 
 def stopped_reader(stand: Stand) -> str:
@@ -275,29 +261,49 @@ def reactivated(stand: Stand) -> str:
     return '' if all(found) else f'transitions answered {found}'
 
 
-def signalled(name: str, number: signal.Signals, stopped_s: float = 0.0) -> Callable[[Stand], str]:
+def configured_anew(stand: Stand) -> str:
+    """The detector is taken through all states."""
+    states = 'deactivate', 'cleanup', 'configure', 'activate'
+    found = stand.turn('detector', *states, limit_s=ANSWER_S)
+    return '' if found == [True] * 4 else f'transitions answered {found}'
+
+
+def at_work(stand: Stand) -> str:
+    """Nothing but the usual images for three seconds."""
+    time.sleep(3.0)
+    return ''
+
+
+def again(stand: Stand, times: int, once: Callable[[Stand], str]) -> str:
+    """An act as often, as long as it goes well: of the detector's memory, threads and descriptors nothing may grow from
+    the second fifth, the first being warm-up, to the last."""
+    figures = []
+    for number in range(times):
+        problem = once(stand)
+        if problem:
+            return f'round {number + 1}: {problem}'
+        figures.append(stand.figures()['detector'])
+    before, after = figures[times // 5 : 2 * times // 5], figures[-(times // 5) :]
+    first_kb, last_kb = (statistics.median(one.memory_kb for one in x) for x in (before, after))
+    grown = []
+    if last_kb - first_kb > GROWTH_MB * 1024:
+        grown.append(f'memory grew from {first_kb:.0f} to {last_kb:.0f} KiB')
+    for name in ('threads', 'descriptors'):
+        most = max(getattr(one, name) for one in before)
+        fewest = min(getattr(one, name) for one in after)
+        if fewest > most:
+            grown.append(f'{name} grew from {most} to {fewest}')
+    return '; '.join(grown)
+
+
+def signalled(stand: Stand, name: str, number: signal.Signals, stopped_s: float = 0.0) -> str:
     """Sends a signal to a node; goes on after a while where it stops the process."""
-
-    def inflict(stand: Stand) -> str:
-        pid = stand.pids()[name]
-        os.kill(pid, number)
-        if stopped_s:
-            time.sleep(stopped_s)
-            os.kill(pid, signal.SIGCONT)
-        return ''
-
-    return inflict
-
-
-def memory_kept(stand: Stand, seconds: float = 2.0, most_mb: float = 300.0) -> str:
-    """The detector's memory must stay where it is meanwhile."""
-    before_kb = most_kb = stand.figures()['detector'].memory_kb
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        most_kb = max(most_kb, stand.figures()['detector'].memory_kb)
-        time.sleep(0.05)
-    grown_mb = (most_kb - before_kb) / 1024.0
-    return f'memory grew by {grown_mb:.0f} MB' if grown_mb > most_mb else ''
+    pid = stand.pids()[name]
+    os.kill(pid, number)
+    if stopped_s:
+        time.sleep(stopped_s)
+        os.kill(pid, signal.SIGCONT)
+    return ''
 
 
 def memory_short(stand: Stand) -> str:
@@ -307,115 +313,52 @@ def memory_short(stand: Stand) -> str:
     _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
     resource.prlimit(pid, resource.RLIMIT_AS, (used + 60 * 2**20, hard))
     large = Image(encoding='bgr8', **sized(7680, 4320))
-    publish(Image, 'image', 2.0, lambda _: large)(stand)
+    publish(stand, Image, 'image', 2.0, lambda _: large)
     time.sleep(2.0)
     if stand.processes['detector'].exit_status is None:
         resource.prlimit(pid, resource.RLIMIT_AS, (hard, hard))
     return ''
 
 
-def again(times: int, once: Callable[[Stand], str]) -> Callable[[Stand], str]:
-    """An act as often, as long as it goes well: of the detector's memory, threads and descriptors nothing may grow from
-    the second fifth, the first being warm-up, to the last."""
-
-    def inflict(stand: Stand) -> str:
-        figures = []
-        for number in range(times):
-            problem = once(stand)
-            if problem:
-                return f'round {number + 1}: {problem}'
-            figures.append(stand.figures()['detector'])
-        before, after = figures[times // 5 : 2 * times // 5], figures[-(times // 5) :]
-        first_kb, last_kb = (statistics.median(one.memory_kb for one in x) for x in (before, after))
-        grown = []
-        if last_kb - first_kb > GROWTH_MB * 1024:
-            grown.append(f'memory grew from {first_kb:.0f} to {last_kb:.0f} KiB')
-        for name in ('threads', 'descriptors'):
-            most = max(getattr(one, name) for one in before)
-            fewest = min(getattr(one, name) for one in after)
-            if fewest > most:
-                grown.append(f'{name} grew from {most} to {fewest}')
-        return '; '.join(grown)
-
-    return inflict
+def struck(stand: Stand, lasts_s: float, points: Mapping[str, dict]) -> str:
+    """The detector hangs or fails at points of `fault_points`."""
+    stand.strike(**points)
+    time.sleep(lasts_s)
+    reached = stand.orders.with_suffix('.struck')
+    missing = set(points) - set(reached.read_text().split() if reached.exists() else ())
+    reached.unlink(missing_ok=True)
+    return f'the fault was not inflicted: {", ".join(missing)} never reached' if missing else ''
 
 
-def at_work(stand: Stand) -> str:
-    """Nothing but the usual images for three seconds."""
+def clock(stand: Stand, rate: float = 1.0, jump_s: float = 0.0) -> str:
+    """The simulated clock jumps, and runs on at another rate for a while."""
+    stand.simulated_ns += int(jump_s * 1e9)
+    stand.clock_rate = rate
     time.sleep(3.0)
+    stand.clock_rate = 1.0
     return ''
 
 
-def configured_anew(stand: Stand) -> str:
-    """The detector is taken through all states."""
-    states = 'deactivate', 'cleanup', 'configure', 'activate'
-    found = stand.turn('detector', *states, limit_s=ANSWER_S)
-    return '' if found == [True] * 4 else f'transitions answered {found}'
-
-
-def struck(lasts_s: float, **points: dict) -> Callable[[Stand], str]:
-    """The detector hangs or fails at points of `fault_points`."""
-
-    def inflict(stand: Stand) -> str:
-        stand.strike(**points)
-        time.sleep(lasts_s)
-        reached = stand.orders.with_suffix('.struck')
-        missing = set(points) - set(reached.read_text().split() if reached.exists() else ())
-        reached.unlink(missing_ok=True)
-        return f'the fault was not inflicted: {", ".join(missing)} never reached' if missing else ''
-
-    return inflict
-
-
-def clock(rate: float = 1.0, jump_s: float = 0.0) -> Callable[[Stand], str]:
-    """The simulated clock jumps, and runs on at another rate for a while."""
-
-    def inflict(stand: Stand) -> str:
-        stand.simulated_ns += int(jump_s * 1e9)
-        stand.clock_rate = rate
-        time.sleep(3.0)
-        stand.clock_rate = 1.0
-        return ''
-
-    return inflict
-
-
-def step(step_s: int) -> Callable[[Stand], str]:
+def step(stand: Stand, step_s: int) -> str:
     """The system clock is stepped, and stays so."""
-
-    def inflict(stand: Stand) -> str:
-        stand.step_clock(step_s)
-        time.sleep(4.0)
-        return ''
-
-    return inflict
+    stand.step_clock(step_s)
+    time.sleep(4.0)
+    return ''
 
 
-# --- files ---
-
-
-def weights() -> bytes:
-    """The shipped ones."""
-    return find_weights(DEFAULT_WEIGHTS).read_bytes()
-
-
-def file_given(parameter: str, name: str, content: Callable[[Stand], bytes]):
+def file_given(stand: Stand, parameter: str, content: Callable[[Stand], bytes]) -> str:
     """A parameter of the detector names a file that is to be refused with a reason; then the usual one again."""
-
-    def inflict(stand: Stand) -> str:
-        file, begun_ms = stand.folder / name, now_ms()
-        file.write_bytes(content(stand))
-        usual = {'profile': str(stand.profile), 'model': DEFAULT_MODEL}[parameter]
-        stand.turn('detector', 'deactivate', 'cleanup')
-        reason = stand.set_parameters('detector', **{parameter: str(file)})
-        found = [False] if reason else stand.turn('detector', 'configure')
-        said = reason or ''.join(stand.heard.problems(begun_ms, 2)[-1:])
-        stand.revive()
-        stand.set_parameters('detector', **{parameter: usual})
-        back = stand.turn('detector', 'configure', 'activate')
-        if back != [True, True]:
-            return f'with the usual file again, transitions answered {back}'
-        is_told = found == [False] and bool(said)
-        return '' if is_told else f'configure answered {found}, and it said {said[-200:]!r}'
-
-    return inflict
+    file, begun_ms = stand.folder / f'given.{SUFFIXES[parameter]}', now_ms()
+    file.write_bytes(content(stand))
+    usual = {'profile': str(stand.profile), 'model': DEFAULT_MODEL}[parameter]
+    stand.turn('detector', 'deactivate', 'cleanup')
+    reason = stand.set_parameters('detector', **{parameter: str(file)})
+    found = [False] if reason else stand.turn('detector', 'configure')
+    said = reason or ''.join(stand.heard.problems(begun_ms, 2)[-1:])
+    stand.revive()
+    stand.set_parameters('detector', **{parameter: usual})
+    back = stand.turn('detector', 'configure', 'activate')
+    if back != [True, True]:
+        return f'with the usual file again, transitions answered {back}'
+    is_told = found == [False] and bool(said)
+    return '' if is_told else f'configure answered {found}, and it said {said[-200:]!r}'

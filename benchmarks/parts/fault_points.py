@@ -2,12 +2,10 @@
 
     FAULT_ORDERS=FILE python benchmarks/parts/fault_points.py --ros-args ...
 
-The node's code is untouched. Around each of four functions that it calls stands another one, which reads FILE: an
-object of POINT to {"calls": how many calls are struck, "hang_s": time that each sleeps (without Python's lock, as a
-driver that hangs), "error": text of the RuntimeError that it then raises, empty for none, "exits": whether it calls
-sys.exit()}. Writing FILE anew gives new
-orders. The points of struck calls are appended to a file beside it, so that whoever gave the orders knows that they
-were reached.
+The node's code is untouched. Each of four functions that it calls is wrapped by one that reads FILE, which may be written
+anew: an object of POINT to {"calls": how many are struck, "hang_s": time that each sleeps without Python's lock, "error":
+text of the RuntimeError that it then raises, "exits": it calls sys.exit()}. The points that were reached are appended to
+a file beside it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import sqlite3
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -60,12 +60,15 @@ class Case:
     file: Path
 
 
-def all_cases(folder: Path, weights: Path, of_each: int | None = None) -> list[Case]:
-    """Writes all files, or some of each kind.
+def all_cases(
+    folder: Path, weights: Path, only: Collection[str] = (), of_each: int | None = None
+) -> list[Case]:
+    """Writes all files, or some.
 
     Args:
         folder: for them, empty.
         weights: a detector's; its table of qualities lies beside it.
+        only: kinds, all where there are none.
         of_each: at most so many of each kind and format.
     """
     found = []
@@ -91,6 +94,8 @@ def all_cases(folder: Path, weights: Path, of_each: int | None = None) -> list[C
         ('speeds', '.csv', _speeds),
         ('calibration', '.json', _calibrations),
     ):
+        if only and kind not in only:
+            continue
         place = folder / f'{kind}{suffix[1:]}'
         place.mkdir()
         own = list(islice(make(place), of_each))
@@ -99,7 +104,9 @@ def all_cases(folder: Path, weights: Path, of_each: int | None = None) -> list[C
             for number, (name, content) in enumerate(own)
         )
         found += islice(chain(whole, _damaged(place, kind, suffix, own[0][1])), of_each)
-    return [*found, _shared_segments(folder / 'segmentsjson')]
+        if kind == 'segments':
+            found.append(_shared_segments(place))
+    return found
 
 
 def _shared_segments(place: Path) -> Case:
@@ -149,36 +156,36 @@ def _damaged(place: Path, kind: str, suffix: str, whole: bytes | str) -> Iterato
     yield Case(kind, 'a device without end', device)
 
 
-def _code(place: Path) -> str:
-    """YAML that makes the mark where objects of Python are made of it."""
-    return f'!!python/object/apply:os.system ["touch {place / MARK}"]'
+def _yaml(whole: str, place_of_value: str, long: str) -> Callable[[Path], Named]:
+    """Settings, and such with a hostile value; what has one is a text with `{}`."""
+
+    def make(place: Path) -> Named:
+        yield WHOLE, whole
+        yield 'aliases', BOMB + place_of_value.format('*a29')
+        code = f'!!python/object/apply:os.system ["touch {place / MARK}"]'
+        yield 'code', place_of_value.format(code)
+        yield 'controls', place_of_value.format('"\\e[2J"')
+        yield 'a long list', long
+
+    return make
 
 
-def _sets(place: Path) -> Named:
-    model = '{name: a, kind: onnx, file: a.onnx, classes: [car]}'
-    yield WHOLE, f'format: 1\nmodels: [{model}]'
-    yield 'aliases', f'{BOMB}format: 1\nmodels: [*a29]'
-    yield 'code', f'format: 1\nmodels: {_code(place)}'
-    yield 'controls', 'format: 1\nmodels: [' + model.replace('car', '"\\e[2J"') + ']'
-    yield 'an endless number', f'format: {":".join(["1"] * 4000)}.5'
-    yield '300,000 classes', 'format: 1\nmodels: [' + model.replace('car', 'x, ' * 300_000) + ']'
-
-
-def _tasks(place: Path) -> Named:
-    task = 'model: compact, periods_ms: [100]'
-    yield WHOLE, f'tasks: {{a: {{{task}}}}}'
-    yield 'aliases', f'{BOMB}tasks: {{a: *a29}}'
-    yield 'code', f'tasks: {_code(place)}'
-    yield 'controls', f'tasks: {{"\\e[2J": {{{task}}}}}'
-    yield 'levels without end', f'tasks: {{a: {{{task}, levels: 1000000000000}}}}'
-    yield '20,000 tasks', 'tasks:\n' + ''.join(f'  a{n}: {{{task}}}\n' for n in range(20_000))
-
-
-def _mappings(place: Path) -> Named:
-    yield WHOLE, 'car: vehicle\ntree: null'
-    yield 'aliases', BOMB + 'car: *a29'
-    yield 'code', f'car: {_code(place)}'
-    yield 'controls', 'car: "\\e[2J"\n"\\e]0;x": car'
+_TASK = 'model: compact, periods_ms: [100]'
+_sets = _yaml(
+    'format: 1\nmodels: [{name: a, kind: onnx, file: a.onnx, classes: [car]}]',
+    'format: 1\nmodels: [{{name: a, kind: onnx, file: a.onnx, classes: {}}}]',
+    f'format: 1\nmodels: [{{name: a, kind: onnx, file: a.onnx, classes: [{"x, " * 300_000}]}}]',
+)
+_tasks = _yaml(
+    f'tasks: {{a: {{{_TASK}}}}}',
+    'tasks: {{a: {}}}',
+    'tasks:\n' + ''.join(f'  a{number}: {{{_TASK}}}\n' for number in range(20_000)),
+)
+_mappings = _yaml(
+    'car: vehicle\ntree: null',
+    'car: {}',
+    ''.join(f'x{number}: y\n' for number in range(100_000)),
+)
 
 
 def _class_lists(place: Path) -> Named:
@@ -208,19 +215,13 @@ def _annotations(place: Path) -> Named:
 def _profiles(place: Path) -> Named:
     content = {'format': 2, 'network_hash': 'ab', 'segments': {}, 'paths': {}, 'facts': {}}
     yield 'almost one', json.dumps(content)
-    yield 'controls', json.dumps({**content, 'network_hash': ESCAPE * 1000})
-    yield 'a huge time', json.dumps({**content, 'paths': {ESCAPE: 1e308}})
+    yield 'controls', json.dumps(content | {'network_hash': ESCAPE * 1000})
 
 
 def _qualities(weights: Path) -> Named:
     content = json.loads(weights.with_suffix('.quality.json').read_text())
     yield WHOLE, json.dumps(content)
-    first = next(iter(content['paths']))
-    for name, paths in (
-        ('controls', {ESCAPE: {'ap': 0.3}}),
-        ('a huge AP', {**content['paths'], first: {'ap': 10**29}}),
-    ):
-        yield name, json.dumps({**content, 'paths': paths})
+    yield 'controls', json.dumps(content | {'paths': {ESCAPE: {'ap': 0.3}}})
 
 
 def _segments(place: Path) -> Named:
@@ -248,8 +249,8 @@ def _calibrations(place: Path) -> Named:
     bound = PartBound(BoundCalibrator(0.01, 0.05, 0.02), RecentTimes(0.01, StartRatio(0.0, 0.1)))
     content = {'format': FORMAT, 'origin': {'profile': 'a'}, **bound.state()}
     yield WHOLE, json.dumps(content)
-    for key in ('origin', 'recent', 'initial_log_factor', 'frames'):
-        for name, value in (('huge', 1e300), ('controls', ESCAPE), ('long', [1.0] * 1_000_000)):
+    for name, value in (('huge', 1e300), ('controls', ESCAPE), ('long', [1.0] * 1_000_000)):
+        for key in ('recent', 'initial_log_factor'):
             yield f'{key}: {name}', json.dumps({**content, key: value})
 
 

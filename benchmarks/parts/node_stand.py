@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import cv2
 import psutil
 import rclpy
 from builtin_interfaces.msg import Time
@@ -34,7 +33,7 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
@@ -89,7 +88,6 @@ class Stand:
         points: the detector runs behind `fault_points`.
         stepped: the processes' system clock can be stepped.
         simulated: the nodes take their time from /clock.
-        compressed: the camera publishes JPEG.
     """
 
     def __init__(
@@ -102,10 +100,8 @@ class Stand:
         points: bool = False,
         stepped: bool = False,
         simulated: bool = False,
-        compressed: bool = False,
     ) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
-        self.compressed = compressed
         self.namespace = f'/stand{os.getpid()}'
         self.sent: list[float] = []  # when each image was, ms; its number is its place
         self.processes: dict[str, NodeProcess] = {}
@@ -120,7 +116,6 @@ class Stand:
             {
                 'namespace': self.namespace,
                 'image_topic': f'{self.namespace}/image',
-                'image_transport': 'compressed' if compressed else 'raw',
                 'profile': str(profile or ''),
                 'use_sim_time': str(simulated),
             }
@@ -134,10 +129,7 @@ class Stand:
 
     def __enter__(self) -> Stand:
         frames = render_drive(seconds=IMAGES / 10, rate_hz=10.0).frames
-        images = [frame.load_bgr() for frame in frames]
-        if self.compressed:
-            images = [cv2.imencode('.jpg', image)[1] for image in images]
-        self._images = [array('B', image.tobytes()) for image in images]
+        self._images = [array('B', frame.load_bgr().tobytes()) for frame in frames]
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.node = rclpy.create_node('stand', namespace=self.namespace, context=self.context)
@@ -156,13 +148,12 @@ class Stand:
                 )
                 if self.refusal:
                     raise StandError(f'a node of the stand refuses: {self.refusal}')
-            for name in self.names:
-                if name != 'bringup':
-                    self.wait(
-                        lambda: any(said[1] == name for said in self.heard.diagnostics),
-                        f'{name}',  # noqa: B023
-                        START_LIMIT_S,
-                    )
+            own = set(self.names) - {'bringup'}
+            self.wait(
+                lambda: own <= {name for _, name, _, _ in self.heard.diagnostics},
+                'diagnostics of all nodes',
+                START_LIMIT_S,
+            )
         except BaseException:
             self.__exit__()
             raise
@@ -276,13 +267,10 @@ class Stand:
         self.feed = replace(self.feed, **changes)
         time.sleep(seconds)
 
-    def make_image(self, number: int) -> Image | CompressedImage:
+    def make_image(self, number: int) -> Image:
         """An image as the camera gives it; its number stands in its frame, whatever becomes of its stamp."""
         data = self._images[number % IMAGES]
-        if self.compressed:
-            image = CompressedImage(format='jpeg', data=data)
-        else:
-            image = Image(height=380, width=640, encoding='bgr8', step=1920, data=data)
+        image = Image(height=380, width=640, encoding='bgr8', step=1920, data=data)
         image.header.frame_id = f'camera {number}'
         image.header.stamp = self.stamp()
         return image
@@ -292,12 +280,8 @@ class Stand:
         with self._camera:
             if self._image_out is not None:
                 self.node.destroy_publisher(self._image_out)
-            kind, topic = (
-                (CompressedImage, 'image/compressed') if self.compressed else (Image, 'image')
-            )
-            self._image_out = self.node.create_publisher(
-                kind, topic, QoSProfile(depth=10, reliability=reliability)
-            )
+            quality = QoSProfile(depth=10, reliability=reliability)
+            self._image_out = self.node.create_publisher(Image, 'image', quality)
 
     def _connect(self) -> None:
         self.change_camera()
