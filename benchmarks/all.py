@@ -32,8 +32,7 @@ from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 LOGS = ROOT / 'out' / 'benchmarks'
-# Share of all processors, over this time; longest wait.
-MOST_BUSY, LOOK_S, PATIENCE_S = (0.1, 3.0, 300.0)
+MOST_BUSY, LOOK_S, PATIENCE_S = 0.1, 3.0, 300.0  # share of processors, over a time; longest wait
 OVERTIME = 2.0
 QUICK = '--quick'
 DOCUMENT = ROOT / 'benchmarks' / 'README.md'
@@ -113,19 +112,8 @@ def main() -> None:
     )
     every = benchmarks()
     names = [benchmark.script for benchmark in every]
-    parser.add_argument(
-        '--only',
-        nargs='+',
-        choices=names,
-        default=names,
-        metavar='NAME',
-        help='in the order of the list',
-    )
-    parser.add_argument(
-        QUICK,
-        action='store_true',
-        help='only those that have --quick, with it: shows that they work',
-    )
+    parser.add_argument('--only', nargs='+', choices=names, default=names, metavar='NAME')
+    parser.add_argument(QUICK, action='store_true', help='those that have it: that they work')
     parser.add_argument('--list', action='store_true', help='only say what there is')
     args = parser.parse_args()
     chosen = [
@@ -140,11 +128,7 @@ def main() -> None:
     check_prepared()
     LOGS.mkdir(parents=True, exist_ok=True)
     total = sum(benchmark.minutes for benchmark in chosen)
-    print(
-        f'{len(chosen)} benchmarks, {"much less than " if args.quick else ""}{total:.0f} minutes on two cores; '
-        f'logs in {LOGS.relative_to(ROOT)}',
-        flush=True,
-    )
+    print(f'{len(chosen)} benchmarks, at most {total:.0f} minutes; logs in {LOGS}', flush=True)
     failed = []
     for number, benchmark in enumerate(chosen, 1):
         share = wait_until_idle()

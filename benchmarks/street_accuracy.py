@@ -56,44 +56,20 @@ MODELS = {
 }
 CALIBRATION_IMAGES = 40  # that ranges of 8 bit are measured on
 MERGED = {
-    'car': 'vehicle',
-    'bus': 'vehicle',
-    'truck': 'vehicle',
+    **dict.fromkeys(('car', 'bus', 'truck'), 'vehicle'),
     'rider': 'person',
-    'motor': 'bike',
-    'bicycle': 'bike',
-    'motorcycle': 'bike',
-    'motorbike': 'bike',
+    **dict.fromkeys(('motor', 'bicycle', 'motorcycle', 'motorbike'), 'bike'),
 }
 DHAKA_VEHICLES = (
-    'pickup',
-    'suv',
-    'van',
-    'minivan',
-    'minibus',
-    'taxi',
-    'ambulance',
-    'policecar',
-    'army vehicle',
-    'garbagevan',
-    'auto rickshaw',
-    'human hauler',
-    'three wheelers -CNG-',
-)
-NAMES = MERGED | {
-    'traffic light': 'traffic_light',
-    'stop sign': 'traffic_sign',
-    'trafficlight': 'traffic_light',
-    'speedlimit': 'traffic_sign',
-    'crosswalk': 'traffic_sign',
-    'stop': 'traffic_sign',
-    'Car': 'vehicle',
-    'Bus': 'vehicle',
-    'Truck': 'vehicle',
-    'Ambulance': 'vehicle',
-    'Motorcycle': 'bike',
-    'scooter': 'bike',
-    **dict.fromkeys((*DHAKA_VEHICLES, 'rickshaw'), 'vehicle'),
+    'pickup, suv, van, minivan, minibus, taxi, ambulance, policecar, army vehicle, garbagevan, auto rickshaw, '
+    'human hauler, three wheelers -CNG-, rickshaw'
+).split(', ')
+NAMES = {
+    **MERGED,
+    **dict.fromkeys(('Car', 'Bus', 'Truck', 'Ambulance', *DHAKA_VEHICLES), 'vehicle'),
+    **dict.fromkeys(('Motorcycle', 'scooter'), 'bike'),
+    **dict.fromkeys(('traffic light', 'trafficlight'), 'traffic_light'),
+    **dict.fromkeys(('stop sign', 'speedlimit', 'crosswalk', 'stop'), 'traffic_sign'),
 }
 SOURCES = {
     'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike')),

@@ -176,12 +176,10 @@ class Stand:
     def order(self, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
         """Command and environment of a node."""
         if name == 'bringup':
-            words = [
-                word
-                for key, value in self.values.items()
-                if value != '' and not isinstance(value, bool)
-                for word in ('--' + key.replace('_', '-'), str(value))
-            ]
+            words = []
+            for key, value in self.values.items():
+                if value != '' and not isinstance(value, bool):
+                    words += ['--' + key.replace('_', '-'), str(value)]
             return (sys.executable, '-m', 'deadline_perception.nodes', 'bringup', *words), {}
         order = process_order(next(entry for entry in NODES if entry.name == name), self.values)
         command, environment = list(order.command), dict(order.environment)
@@ -198,13 +196,12 @@ class Stand:
     def pids(self) -> dict[str, int]:
         """Process of every node that runs."""
         if 'bringup' in self.names:
-            found = {
-                name: pid
-                for pid, line in children(self.processes['bringup'].pid).items()
-                for name in [entry.name for entry in NODES]
-                if f'deadline_perception.nodes {name} ' in line
-            }
-            return found | {'bringup': self.processes['bringup'].pid}
+            found = {'bringup': self.processes['bringup'].pid}
+            for pid, line in children(found['bringup']).items():
+                for entry in NODES:
+                    if f'deadline_perception.nodes {entry.name} ' in line:
+                        found[entry.name] = pid
+            return found
         return {
             name: process.pid
             for name, process in self.processes.items()
@@ -240,9 +237,8 @@ class Stand:
         """The time that the nodes have, too."""
         if self.simulated_ns is not None:
             return self.simulated_ns
-        return time.time_ns() + (
-            0 if self._step is None else struct.unpack('l', self._step[:8])[0] * 1_000_000_000
-        )
+        step_s = 0 if self._step is None else struct.unpack('l', self._step[:8])[0]
+        return time.time_ns() + step_s * 1_000_000_000
 
     def stamp(self) -> Time:
         """That time in a message."""
@@ -340,9 +336,7 @@ class Stand:
     def _send_clock(self) -> None:
         if self.simulated_ns is not None and self.clock_rate:
             self.simulated_ns += int(1e9 / self.feed.clock_hz * self.clock_rate)
-            self._outs[Clock].publish(
-                Clock(clock=rclpy.time.Time(nanoseconds=self.simulated_ns).to_msg())
-            )
+            self._outs[Clock].publish(Clock(clock=self.stamp()))
 
     def _publish(self, message: object, change: Callable | None) -> None:
         if hasattr(message, 'header'):
@@ -353,16 +347,8 @@ class Stand:
             self._outs[type(message)].publish(message)
 
     def _send_budget(self) -> None:
-        self._publish(
-            TimeBudget(
-                budget_ms=BUDGET_MS,
-                min_budget_ms=MIN_BUDGET_MS,
-                max_budget_ms=400.0,
-                speed_mps=5.0,
-                policy='table',
-            ),
-            self.feed.budget,
-        )
+        budget = TimeBudget(budget_ms=BUDGET_MS, min_budget_ms=MIN_BUDGET_MS, max_budget_ms=400.0)
+        self._publish(budget, self.feed.budget)
 
     def _send_state(self) -> None:
         self._publish(ContentionState(slowdown=1.0, sources=['stand']), self.feed.state)
@@ -378,15 +364,13 @@ class Stand:
 
     def _send_frame(self) -> None:
         """What a detector says, where none runs."""
-        latency = FrameLatency(
-            path='made up',
-            budget_ms=BUDGET_MS,
-            total_ms=80.0,
-            network_ms=70.0,
-            bound_ms=90.0,
-            idle_forecast_ms=70.0,
-            deadline_met=True,
-        )
+        times_ms = {
+            'total_ms': 80.0,
+            'network_ms': 70.0,
+            'bound_ms': 90.0,
+            'idle_forecast_ms': 70.0,
+        }
+        latency = FrameLatency(path='a', budget_ms=BUDGET_MS, deadline_met=True, **times_ms)
         found = Detection2DArray()
         for message in (latency, found):
             message.header.stamp = self.stamp()
@@ -418,10 +402,8 @@ class Stand:
     @property
     def refusal(self) -> str:
         """Why a node cannot be configured, empty when none has said so."""
-        refused = [
-            text for text in self.heard.problems() if text.startswith('cannot be configured')
-        ]
-        return refused[0] if refused else ''
+        said = self.heard.problems()
+        return next((text for text in said if text.startswith('cannot be configured')), '')
 
     def recovered(self, since_ms: float) -> bool:
         """The network has found objects in time in an image sent after that."""
@@ -442,9 +424,8 @@ class Stand:
         until = time.monotonic() + limit_s
         while not condition():
             if time.monotonic() > until:
-                raise StandError(
-                    f'waited {limit_s:.0f} s for {what}; the nodes said last: {self.output()[-500:]}'
-                )
+                said = self.output()[-500:]
+                raise StandError(f'waited {limit_s:.0f} s for {what}; the nodes said last: {said}')
             time.sleep(0.02)
 
     # --- services ---
@@ -470,22 +451,15 @@ class Stand:
         """Asks for transitions, one after the other. Returns whether each succeeded, None where there is no answer."""
         found = []
         for transition in transitions:
-            answer = self.call(
-                ChangeState,
-                f'{name}/change_state',
-                ChangeState.Request(transition=Transition(id=TURNS[transition])),
-                limit_s,
-            )
+            request = ChangeState.Request(transition=Transition(id=TURNS[transition]))
+            answer = self.call(ChangeState, f'{name}/change_state', request, limit_s)
             found.append(None if answer is None else answer.success)
         return found
 
     def set_parameters(self, name: str, **values: object) -> str | None:
         """Sets parameters together. Returns the reason of a refusal, empty when they were taken, None: no answer."""
-        request = SetParametersAtomically.Request(
-            parameters=[
-                Parameter(key, value=value).to_parameter_msg() for key, value in values.items()
-            ]
-        )
+        given = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
+        request = SetParametersAtomically.Request(parameters=given)
         answer = self.call(SetParametersAtomically, f'{name}/set_parameters_atomically', request)
         if answer is None:
             return None
