@@ -102,7 +102,6 @@ def readers(weights: Path) -> dict[str, Callable[[Path], object]]:
         'quality': lambda file: PathQuality.load(file, space),
         'segments': _read_segments,
         'weights': load_weights,
-        'elastic': load_weights,
         'pth': lambda file: fits('ssdlite320_mobilenet_v3_large', file, 91),
         'bag': _read_bag,
         'image': load_image,

@@ -24,7 +24,6 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import Image
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray
 
-from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.core.stopwatch import now_ms
 from parts.node_process import NodeProcess
 from parts.node_stand import BUDGET_MS, Stand
@@ -32,7 +31,6 @@ from parts.node_stand import BUDGET_MS, Stand
 NAN = math.nan
 GROWTH_MB = 40.0  # a network that stayed would be more, each time
 ANSWER_S = 120.0
-SUFFIXES = {'model': 'safetensors', 'profile': 'json'}
 
 
 class Images(Enum):
@@ -344,21 +342,3 @@ def step(stand: Stand, step_s: int) -> str:
     stand.step_clock(step_s)
     time.sleep(4.0)
     return ''
-
-
-def file_given(stand: Stand, parameter: str, content: Callable[[Stand], bytes]) -> str:
-    """A parameter of the detector names a file that is to be refused with a reason; then the usual one again."""
-    file, begun_ms = stand.folder / f'given.{SUFFIXES[parameter]}', now_ms()
-    file.write_bytes(content(stand))
-    usual = {'profile': str(stand.profile), 'model': DEFAULT_MODEL}[parameter]
-    stand.turn('detector', 'deactivate', 'cleanup')
-    reason = stand.set_parameters('detector', **{parameter: str(file)})
-    found = [False] if reason else stand.turn('detector', 'configure')
-    said = reason or ''.join(stand.heard.problems(begun_ms, 2)[-1:])
-    stand.revive()
-    stand.set_parameters('detector', **{parameter: usual})
-    back = stand.turn('detector', 'configure', 'activate')
-    if back != [True, True]:
-        return f'with the usual file again, transitions answered {back}'
-    is_told = found == [False] and bool(said)
-    return '' if is_told else f'configure answered {found}, and it said {said[-200:]!r}'

@@ -6,7 +6,6 @@ takes it is asked in `test/`: of encodings, sizes and stamps of images, bounds o
 
 from __future__ import annotations
 
-import json
 import signal
 from array import array
 from collections.abc import Callable
@@ -14,8 +13,6 @@ from functools import partial
 
 from rclpy.qos import ReliabilityPolicy
 
-from deadline_perception.networks.model_reference import find_weights
-from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 from parts import fault_acts as acts
 from parts.fault_acts import NAN, Fault, Images
 from parts.node_stand import Stand
@@ -51,16 +48,6 @@ def of_point(name: str, does: str, lasts_s: float, images=IN_TIME, says='', **po
     return Fault(name, kind, 'points', does, images, inflict, lasts_s=0.5, says=says)
 
 
-def truncated_weights(stand: Stand) -> bytes:
-    """The shipped ones, but for their end."""
-    return find_weights(DEFAULT_WEIGHTS).read_bytes()[:5_000_000]
-
-
-def foreign_profile(stand: Stand) -> bytes:
-    """The profile in force, as if it were of another network."""
-    return json.dumps(json.loads(stand.profile.read_text()) | {'network_hash': '0' * 16}).encode()
-
-
 image = partial(fed, kind='images', stand='detector', images=IN_TIME, source='image')
 refused = partial(image, images=REJECTED)
 budget = partial(fed, kind='budgets', stand='detector', images=IN_TIME, source='budget')
@@ -74,7 +61,6 @@ camera = partial(act, kind='images', images=AFTERWARDS, counted=False)
 flood = partial(act, kind='floods', stand='inputs', images=NONE, speed='known', lasts_s=0.5)
 turned = partial(act, kind='lifecycle', images=AFTERWARDS, counted=False)
 middleware = partial(act, kind='middleware', images=IN_TIME, lasts_s=0.0)
-file = partial(act, kind='files', images=AFTERWARDS, counted=False, recovers_s=30.0)
 of_clock = partial(act, kind='clocks', stand='simulated', images=IN_TIME, lasts_s=1.0)
 stepped = partial(of_clock, stand='stepped', speed='known')
 killed = partial(act, kind='kills', stand='bringup', images=AFTERWARDS, counted=False, may_end=True)
@@ -95,6 +81,12 @@ FAULTS = (
     ),
     image(
         'changing size', 'another size with every image, one of them 1 x 1 px', acts.turning_sizes
+    ),
+    image(
+        'stamp zero',
+        'images without a stamp',
+        acts.put(header__stamp__sec=0, header__stamp__nanosec=0),
+        says='stamp is zero',
     ),
     image('stamp future', 'stamps of an hour ahead', acts.stamped(lambda n: 3600.0), says='future'),
     image(
@@ -122,6 +114,7 @@ FAULTS = (
         lasts_s=12.0,
         says=r'no image on \S+ for 1\d\.\d s',
     ),
+    image('pause', 'no image for 3 s', feed={'images_hz': 0.0}, lasts_s=3.0),
     camera('second camera', acts.second_camera.__doc__, acts.second_camera, images=IN_TIME),
     camera('camera leaves', acts.camera_leaves.__doc__, acts.camera_leaves),
     camera('memory short', acts.memory_short.__doc__, acts.memory_short, recovers_s=60.0),
@@ -214,16 +207,6 @@ FAULTS = (
         stand='detector',
         images=AFTERWARDS,
         lasts_s=0.5,
-    ),
-    file(
-        'weights truncated',
-        'model is set to a file: weights truncated',
-        partial(acts.file_given, parameter='model', content=truncated_weights),
-    ),
-    file(
-        'profile foreign',
-        'profile is set to a file: profile foreign',
-        partial(acts.file_given, parameter='profile', content=foreign_profile),
     ),
     camera(
         'best effort',

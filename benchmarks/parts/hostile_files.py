@@ -29,7 +29,6 @@ import zstandard
 from mcap.data_stream import RecordBuilder
 from mcap.records import Chunk
 from mcap.writer import MCAP0_MAGIC
-from safetensors.torch import save
 
 from deadline_perception.engines.segment_store import FORMAT as SEGMENTS_FORMAT
 from deadline_perception.extras.data.bag import write_bag
@@ -82,7 +81,6 @@ def all_cases(
         ('quality', '.json', lambda place: _qualities(weights)),
         ('segments', '.json', _segments),
         ('weights', '.safetensors', lambda place: _weights(weights)),
-        ('elastic', '.safetensors', _elastic),
         ('pth', '.pth', _pickles),
         ('bag', '.mcap', _mcap),
         ('bag', '.db3', _sqlite),
@@ -272,20 +270,6 @@ def _weights(weights: Path) -> Named:
     yield 'a header of 2^60 bytes', (2**60).to_bytes(8, 'little')
     tensor = {'dtype': 'F32', 'shape': [2**62], 'data_offsets': [0, 4]}
     yield 'tensors of 2^62 values', _safetensors({'a': tensor}, bytes(4))
-
-
-def _elastic(place: Path) -> Named:
-    source = {'model': 'resnet18', 'class_names': ['a', 'b'], 'input_size': [64, 64]}
-    source |= {'mean': [0, 0, 0], 'deviation': [1, 1, 1]}
-    (place / 'payload.py').write_text(f'open({str(place / MARK)!r}, "w")\n')
-    for name, change in (
-        ('without its weights', {}),
-        ('code', {'model': 'payload:run'}),
-        ('a huge network', {'model': 'regnet_y_128gf'}),
-        ('controls', {'model': ESCAPE}),
-    ):
-        facts = {'format': 1, 'settings': [0.5, 1.0], 'source': source | change}
-        yield name, save({'a': torch.zeros(3)}, {'elastic': json.dumps(facts)})
 
 
 class _Touch:
