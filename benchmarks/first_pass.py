@@ -33,7 +33,7 @@ import numpy as np
 from parts.harness import Run, option, run_script, show
 from parts.look_images import KINDS, NEGATIVES, VIDEO, Images, frame_size
 from scipy.optimize import LinearConstraint, minimize
-from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
+from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, PHANTOM_SHARE, of_classes
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
@@ -84,7 +84,7 @@ def main(run: Run) -> None:
     use_threads(1)
     limit = 4 if run.quick else None
     networks = {name: load_network(name, 'cpu')[0] for name in (FINE, FIRST)}
-    calibration, fusion = of_classes(networks[FIRST]), fusion_in_use()
+    calibration, fusion = calibration_in_use(networks[FIRST]), fusion_in_use()
     networks[FIRST].score_calibration = None
     fitted = [
         Images.open(run.args.data, kind, of.fitted, limit)
@@ -161,14 +161,8 @@ def look_at(networks: Mapping[str, Network], images: Images) -> Found:
     for frame in images.frames:
         pixels = frame.load_bgr()
         for look, (network, path) in paths.items():
-            seen[look].append(merged_classes(network.start(pixels, path).finish(), network))
+            seen[look].append(of_classes(network.start(pixels, path).finish(), network.class_names))
     return seen
-
-
-def merged_classes(found: Detections, network: Network) -> Detections:
-    """With labels that index `CLASSES`, where a motorbike is a bike."""
-    labels = [CLASSES.index(NAMES.get(name, name)) for name in network.class_names]
-    return Detections(found.boxes_xyxy_px, found.scores, np.array(labels)[found.labels])
 
 
 def with_scores(seen: Found, calibration: ScoreCalibration) -> Found:
@@ -336,7 +330,7 @@ def regression(features: np.ndarray, is_object: np.ndarray, weights: np.ndarray)
     return minimize(loss, start, jac=True, method='SLSQP', constraints=[rising]).x
 
 
-def of_classes(network: Network) -> ScoreCalibration:
+def calibration_in_use(network: Network) -> ScoreCalibration:
     """The calibration in the weights file, for labels that index `CLASSES`."""
     names = [name if name in network.class_names else '' for name in CLASSES]
     own = network.score_calibration

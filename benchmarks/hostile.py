@@ -226,10 +226,8 @@ def show_kinds(verdicts: list[tuple[Case, Verdict]]) -> None:
     for kind in dict.fromkeys(case.kind for case, _ in verdicts):
         mine = [verdict for case, verdict in verdicts if case.kind == kind]
         ends = Counter(verdict.end for verdict in mine)
-        longest_s, most_mb = max(one.took_s for one in mine), max(one.memory_mb for one in mine)
-        not_fine = sum(not verdict.fine for verdict in mine)
-        rows.append((kind, len(mine), ends['read'], ends['refused'], not_fine, longest_s, most_mb))
-    show('hostile files', 'kind | files | read | refused | not fine | longest s | most MB', rows)
+        rows.append((kind, len(mine), ends['read'], ends['refused']))
+    show('hostile files', 'kind | files | read | refused', rows)
     for case, verdict in verdicts:
         if not verdict.fine:
             print(f'{case.kind}: {case.name!a}: {verdict.end!a}: {verdict.line!a}')

@@ -171,12 +171,13 @@ def public_detectors(data: Path, folder: Path) -> list[Candidate]:
     return candidates
 
 
-def of_classes(found: Detections, class_names: Sequence[str]) -> Detections:
-    """The detections of `CLASSES`, numbered as these are; `class_names` are the network's."""
-    called = [NAMES.get(name, name) for name in class_names]
-    labels = np.array([CLASSES.index(name) if name in CLASSES else -1 for name in called])[
-        found.labels
-    ]
+def of_classes(
+    found: Detections, class_names: Sequence[str], marked: Sequence[str] = CLASSES
+) -> Detections:
+    """The detections of marked classes, with labels that index `CLASSES`; `class_names` are the network's."""
+    places = {name: place for place, name in enumerate(CLASSES) if name in marked}
+    numbers = [places.get(NAMES.get(name, name), -1) for name in class_names]
+    labels = np.array(numbers, int)[found.labels]
     kept = labels >= 0
     return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])
 

@@ -14,7 +14,6 @@ import random
 import re
 import sqlite3
 import struct
-import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
@@ -293,14 +292,6 @@ def _pickles(place: Path) -> Named:
     yield 'code in the old format', pickled(_Touch(place), _use_new_zipfile_serialization=False)
     yield 'an expanded view', pickled({'a': torch.ones(1).expand(10**6, 10**5)})
     yield 'controls', pickled({ESCAPE: torch.ones(1)})
-    stream = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(pickled({'a': torch.zeros(2**26)}))) as old,
-        zipfile.ZipFile(stream, 'w', zipfile.ZIP_DEFLATED) as new,
-    ):
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
-    yield 'compressed 256 MiB', stream.getvalue()
 
 
 def _mcap(place: Path) -> Named:
