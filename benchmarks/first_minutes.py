@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from parts.harness import ROOT, Run, run_logged, run_script, show
+from parts.harness import ROOT, Run, run_logged, run_script
 
 from deadline_perception.core.detections import pairwise_iou
 from deadline_perception.core.device import read_device_facts
@@ -92,6 +92,7 @@ def run_once(phases: list[str], number: int) -> dict[str, dict]:
             log = LOGS / f'{number}_{name}.log'
             status, took_s = run_logged(command, log, cwd=place, env=environment)
             found[name] = {'took_s': round(took_s, 1), 'status': status}
+            print(f'run {number}, {name}: {found[name]}', flush=True)
             if status:
                 break
             if name in ENVIRONMENTS:
@@ -163,30 +164,12 @@ def passed(runs: list[dict[str, dict]], name: str) -> list[dict[str, dict]]:
     return [one for one in runs if one.get(name, {}).get('status') == 0]
 
 
-def show_phases(runs: list[dict[str, dict]]) -> None:
-    """Prints the median time of each phase, and how its runs ended."""
-    rows = []
-    for name in runs[0]:
-        mine = [run[name] for run in runs if name in run]
-        rows.append(
-            (
-                name,
-                len(mine),
-                f'{median(one["took_s"] for one in mine):.0f}',
-                ' '.join(str(one['status']) for one in mine),
-            )
-        )
-    show('first minutes', ('phase', 'runs', 'median s', 'status'), rows)
-
-
 def main(run: Run) -> int:
     """Measures; returns 1 where a phase failed."""
     args = run.args
     LOGS.mkdir(parents=True, exist_ok=True)
     phases = [phase for phase in PHASES if phase in args.phases]
     runs = [run_once(phases, number) for number in range(1, args.runs + 1) if phases]
-    if runs:
-        show_phases(runs)
     facts = read_device_facts('cpu')
     content = {'device': str(facts), 'cores': facts.cores, 'runs': runs}
     photographs = content['photographs'] = []

@@ -3,8 +3,8 @@
     python benchmarks/several_cameras.py [--model street] [--rounds 8]
 
 Each number of cameras is a process of its own; all take their rounds in turn, in random order, so that what else the
-machine does falls on all alike: ratios count. A frame has no limit of time, so that all take the longest path. Beside
-them two detectors with a copy of the network each. Memory is PSS, what others share counted in part, and RSS.
+machine does falls on all alike: ratios count. A frame has no limit of time, so that all take the longest path. Memory
+is PSS, what others share counted in part, and RSS.
 Writes results/several_cameras.json.
 """
 
@@ -21,7 +21,7 @@ from parts.harness import Run, option, quantiles, run_script, show, turns
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 
-KINDS = {'1': (1, 'shared'), '2': (2, 'shared'), '4': (4, 'shared'), '2, copies': (2, 'apart')}
+CAMERAS = '1', '2', '4'
 MOST_MB, MOST_PERCENT = 40.0, 3.0  # of a further camera
 
 
@@ -30,9 +30,9 @@ def main(run: Run) -> None:
     script = Path(__file__).parent / 'parts' / 'camera_process.py'
     environment = {**os.environ, **process_environment(DEFAULT_THREADS)}
     processes = {}
-    for name, (count, kind) in KINDS.items():  # one after the other, so that none waits for another
+    for name in CAMERAS:  # one after the other, so that none waits for another
         processes[name] = subprocess.Popen(
-            [sys.executable, script, args.model, str(count), kind],
+            [sys.executable, script, args.model, name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -41,8 +41,8 @@ def main(run: Run) -> None:
         )
         if processes[name].stdout.readline() != 'ready\n':
             raise ValueError(f'{args.model} cannot be loaded, expected a model of this device')
-    taken: dict[str, list[dict]] = {name: [] for name in KINDS}
-    for _, name in turns(KINDS, rounds):
+    taken: dict[str, list[dict]] = {name: [] for name in CAMERAS}
+    for _, name in turns(CAMERAS, rounds):
         print('', file=processes[name].stdin, flush=True)
         taken[name].append(json.loads(processes[name].stdout.readline()))
     for process in processes.values():
@@ -74,7 +74,7 @@ def main(run: Run) -> None:
 
 def figures(name: str, found: list[dict], alone: list[dict]) -> dict[str, object]:
     """Of a number of cameras, beside the rounds of one camera."""
-    count = KINDS[name][0]
+    count = int(name)
     pss_mb, alone_mb = (found_of[-1]['pss'] for found_of in (found, alone))
     ratios = [
         median(here['frames_ms']) / median(there['frames_ms']) for here, there in zip(found, alone)

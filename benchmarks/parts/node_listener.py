@@ -73,11 +73,9 @@ class NodeListener:
         at_ms = now_ms()
         self.answers.setdefault(_number(message), at_ms)
         if 'detector' in self._computed:
-            boxes = [found.bbox for found in message.detections]
-            places = [box.center.position for box in boxes]
-            self._check_finite('detections', [place.x for place in places])
-            self._check_finite('detections', [place.y for place in places])
-            self._check_finite('detections', [box.size_x * box.size_y for box in boxes])
+            for box in (found.bbox for found in message.detections):
+                place = box.center.position
+                self._check_finite('detections', [place.x, place.y, box.size_x, box.size_y])
 
     def _on_latency(self, message: FrameLatency) -> None:
         self.frames.append(
