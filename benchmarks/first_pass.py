@@ -122,12 +122,6 @@ def main(run: Run) -> None:
         ('looks', 'share'),
         list(near_shares.items()),
     )
-    show(
-        f'calibration errors of {LONGEST}',
-        ('images', 'class', 'error'),
-        [(kind, name, error) for kind, of in errors.items() for name, error in of.items()],
-        words=2,
-    )
     run.write(
         threads=1,
         engines={name: engine_of(name, network) for name, network in networks.items()},

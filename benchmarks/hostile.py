@@ -51,7 +51,6 @@ from deadline_perception.networks.model_reference import find_weights, load_weig
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.calibration import CalibrationFile
 from deadline_perception.timing.part_bound import PartBound
-from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.recent_times import StartRatio
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.model_conventions import inspect_file
@@ -98,7 +97,6 @@ def readers(weights: Path) -> dict[str, Callable[[Path], object]]:
         'mapping': read_class_mapping,
         'coco': read_coco,
         'classes': lambda file: read_classes(str(file)),
-        'profile': LatencyProfile.load,
         'quality': lambda file: PathQuality.load(file, space),
         'segments': _read_segments,
         'weights': load_weights,

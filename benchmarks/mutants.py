@@ -24,7 +24,7 @@ from types import CodeType
 from typing import NamedTuple
 
 import pytest
-from parts.harness import ROOT, Run, option, run_script, show
+from parts.harness import ROOT, Run, option, run_script
 
 PACKAGE = 'deadline_perception'
 MODULES = (
@@ -222,19 +222,6 @@ def main(run: Run) -> None:
         importlib.import_module(name)
     mutants = 3 if run.quick else MUTANTS
     found = [run_module(module, mutants, SEED) for module in run.args.modules]
-    show(
-        'mutants',
-        ('module', 'possible', 'drawn', 'killed'),
-        [
-            (
-                row['module'],
-                row['possible'],
-                row['mutants'],
-                f'{row["killed"] / row["mutants"]:.0%}',
-            )
-            for row in found
-        ],
-    )
     killed, drawn = (sum(row[name] for row in found) for name in ('killed', 'mutants'))
     run.goal('killed mutants', killed / drawn, least=GOAL_SHARE)
     run.write(seed=SEED, mutants=drawn, killed=killed, modules=found)

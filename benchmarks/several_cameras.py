@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from parts.harness import Run, option, quantiles, run_script, show, turns
+from parts.harness import Run, option, quantiles, run_script, turns
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 
@@ -49,22 +49,8 @@ def main(run: Run) -> None:
         process.stdin.close()
         process.wait()
     rows = {name: figures(name, found, taken['1']) for name, found in taken.items()}
-    show(
-        f'cameras of {args.model}',
-        ('cameras', 'PSS, MB', 'further, MB', 'RSS, MB', 'frame p50, ms', 'CPU, ms', 'time, %'),
-        [
-            (
-                name,
-                row['pss_mb'],
-                row['further_mb'],
-                row['rss_mb'],
-                row['frame_ms']['p50'],
-                row['cpu_ms'],
-                row['more_time_percent'],
-            )
-            for name, row in rows.items()
-        ],
-    )
+    for name, row in rows.items():
+        print(f'{name}: {row}')
     run.goal('memory of a further camera, MB,', rows['4']['further_mb'], most=MOST_MB)
     run.goal(
         'time of a frame with 4 cameras, % more,', rows['4']['more_time_percent'], most=MOST_PERCENT

@@ -76,7 +76,6 @@ def all_cases(
         ('mapping', '.yaml', _mappings),
         ('classes', '.txt', _class_lists),
         ('coco', '.json', _annotations),
-        ('profile', '.json', _profiles),
         ('quality', '.json', lambda place: _qualities(weights)),
         ('segments', '.json', _segments),
         ('weights', '.safetensors', lambda place: _weights(weights)),
@@ -101,18 +100,7 @@ def all_cases(
             for number, (name, content) in enumerate(own)
         )
         found += islice(chain(whole, _damaged(place, kind, suffix, own[0][1])), of_each)
-        if kind == 'segments':
-            found.append(_shared_segments(place))
     return found
-
-
-def _shared_segments(place: Path) -> Case:
-    """Prepared segments, which are code, where anybody may have written them."""
-    file = place / 'shared' / 'segments.json'
-    file.parent.mkdir()
-    file.write_text((place / '00' / 'segments.json').read_text())
-    file.parent.chmod(0o777)
-    return Case('segments', 'a folder that everybody may write', file)
 
 
 def _write(
@@ -207,12 +195,6 @@ def _annotations(place: Path) -> Named:
         ('controls', 'categories', {'name': ESCAPE}),
     ):
         yield name, json.dumps({**coco, part: [coco[part][0] | change]})
-
-
-def _profiles(place: Path) -> Named:
-    content = {'format': 2, 'network_hash': 'ab', 'segments': {}, 'paths': {}, 'facts': {}}
-    yield 'almost one', json.dumps(content)
-    yield 'controls', json.dumps(content | {'network_hash': ESCAPE * 1000})
 
 
 def _qualities(weights: Path) -> Named:
