@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -157,11 +158,9 @@ def _end(kind: str, status: int, said: str, memory_mb: float, ran_code: bool) ->
         return 'ran code'
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return (
-            'took too long'
-            if number in (signal.SIGXCPU, signal.SIGKILL)
-            else f'ended by signal {number}'
-        )
+        if number in (signal.SIGXCPU, signal.SIGKILL):
+            return 'took too long'
+        return f'ended by signal {number}'
     if memory_mb > MOST_MB:
         return f'took {memory_mb:.0f} MB'
     code, lines = os.WEXITSTATUS(status), [line for line in said.split('\n') if line]
@@ -194,8 +193,6 @@ def _read_and_end(case: Case, read: Callable[[Path], object], printed: Path) -> 
         with open(
             2, 'w', encoding='utf-8', errors='surrogateescape', closefd=False, buffering=1
         ) as sys.stderr:
-            import warnings
-
             warnings.simplefilter('ignore')
             status = exit_status(case.kind, lambda: (read(case.file), None)[1])
     except BaseException:
