@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 
@@ -316,6 +317,7 @@ def _sqlite(place: Path) -> Named:
         yield name, bag.read_bytes()
 
 
+@cache
 def _png(width: int, height: int, blocks: int) -> bytes:
     """A grey image, and as many blocks of 10 MB of pixels, folded."""
 
