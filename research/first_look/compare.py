@@ -26,9 +26,10 @@ from deadline_perception.networks.yolox.checkpoint import load_yolox
 from deadline_perception.networks.yolox.network import YoloxDetector
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from first_pass import merged_classes, scores_of
+from first_pass import scores_of
 from parts.harness import Run, option, run_script, show
 from parts.look_images import KINDS, VIDEO, Images
+from street_accuracy import of_classes
 
 PATHS = {'320x192': 'r0.50', '416x256': 'r0.65', '640x384': 'r1.00'}
 
@@ -120,9 +121,9 @@ def seen_by(network: YoloxDetector, images: Images) -> dict[str, list[Detections
     with torch.inference_mode():
         return {
             size: [
-                merged_classes(
+                of_classes(
                     network.start(frame.load_bgr(), network.path_space.parse(path)).finish(),
-                    network,
+                    network.class_names,
                 )
                 for frame in images.frames
             ]
