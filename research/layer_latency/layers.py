@@ -1,4 +1,4 @@
-"""Convolutions whose times are measured one by one, with operations and bytes that follow from geometry alone.
+"""Convolutions and group norms whose times are measured one by one; operations and bytes follow from geometry alone.
 
 Bytes are those that must pass even with a perfect cache; caches that are too small are the interval model's concern.
 """
@@ -74,3 +74,43 @@ class ConvolutionShape:
     def store_bytes(self) -> int:
         """Bytes written."""
         return FLOAT_BYTES * self.positions * self.out_channels
+
+
+@dataclass(frozen=True)
+class GroupNormShape:
+    """Group norm of one image, `[channels, height, width]`, once through for the statistics, once to normalise.
+
+    Attributes:
+        channels: channels, a multiple of the groups.
+        groups: groups that share mean and standard deviation.
+        height, width: size in px.
+    """
+
+    family = 'group_norm'  # layers of a family run the same kernels
+    channels: int
+    groups: int
+    height: int
+    width: int
+
+    @property
+    def elements(self) -> int:
+        """Values normalised."""
+        return self.channels * self.height * self.width
+
+    @property
+    def operations(self) -> int:
+        """See `ConvolutionShape`."""
+        return 3 * self.elements  # sum, sum of squares, scale and shift
+
+    @property
+    def load_bytes(self) -> int:
+        """See `ConvolutionShape`."""
+        return FLOAT_BYTES * (2 * self.elements + 2 * self.channels)
+
+    @property
+    def store_bytes(self) -> int:
+        """See `ConvolutionShape`."""
+        return FLOAT_BYTES * self.elements
+
+
+LayerShape = ConvolutionShape | GroupNormShape

@@ -32,17 +32,14 @@ Needs neither torch nor ROS.
 
 from __future__ import annotations
 
-import math
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-
-from group_norm import LayerShape
 
 from deadline_perception.core.device import DeviceFacts
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
-from layers import FLOAT_BYTES
+from layers import FLOAT_BYTES, LayerShape
 
 # Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share
 # of 1. Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's
@@ -73,9 +70,6 @@ class Processor:
         mshrs: NUM_MSHR of one processor.
         miss_latency_cycles: L_M.
         near_latency_cycles: L_S.
-
-    Raises:
-        ValueError: a value is not above 0.
     """
 
     processors: int
@@ -86,12 +80,6 @@ class Processor:
     mshrs: int
     miss_latency_cycles: float
     near_latency_cycles: float
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not 0 < value < math.inf:
-                raise ValueError(f'{field.name} of processor is {value}, expected a value above 0')
 
     @classmethod
     def of(
@@ -151,9 +139,6 @@ class LayerCounts:
         computations, loads, stores: N_comp, N_load, N_store of assumption 1.
         memory_loads, memory_stores: global ones, assumption 2; on a CPU lines from and to memory.
         near_loads, near_stores: shared ones, assumption 3; on a CPU vectors from and to the core's own cache.
-
-    Raises:
-        ValueError: a count is negative or not finite.
     """
 
     computations: float
@@ -163,14 +148,6 @@ class LayerCounts:
     memory_stores: float
     near_loads: float
     near_stores: float
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not 0 <= value < math.inf:
-                raise ValueError(
-                    f'{field.name} of layer is {value}, expected a count of at least 0'
-                )
 
     @classmethod
     def of(cls, shape: LayerShape, processor: Processor) -> LayerCounts:

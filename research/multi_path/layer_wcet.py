@@ -33,7 +33,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
-from group_norm import GroupNormShape, LayerShape
 from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
@@ -45,7 +44,7 @@ from deadline_perception.timing.contention.sensors import read_cpu_times
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from layers import ConvolutionShape
+from layers import ConvolutionShape, GroupNormShape, LayerShape
 from parts.harness import Run, option, run_script, show
 
 UTILISATIONS = (0.0, 0.5, 1.0)

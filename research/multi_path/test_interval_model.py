@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-from layers import ConvolutionShape
+from layers import ConvolutionShape, GroupNormShape
 
 from deadline_perception.core.device import DeviceFacts
 
@@ -88,6 +88,8 @@ def test_counts_from_geometry() -> None:
     assert counts.memory_loads == 4 * (128 + 128) / 64
     assert counts.stores == counts.near_stores == 4 * 256 / 32
     assert counts.memory_stores == 4 * 256 / 64
+    norm = GroupNormShape(channels=8, groups=4, height=3, width=5)
+    assert (norm.operations, norm.load_bytes, norm.store_bytes) == (360, 4 * (240 + 16), 480)
 
 
 def test_processor_of_a_cpu_and_of_a_gpu() -> None:
