@@ -10,11 +10,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from outcome import check_outcome
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.decision.policy import Choice, Quality, check_time_left
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.time_model import Forecast
 
 # Wan et al. 2020, ALERT (USENIX ATC), section 3.4: constants of the filter.
@@ -68,7 +67,6 @@ class _ChosenOnce:
 
     def _ratio(self, latency_ms: float, remaining_ms: float) -> float:
         """Time over forecast of the frame before; at least that of its time where it was late."""
-        check_outcome(latency_ms, remaining_ms)
         took_ms = latency_ms if latency_ms < math.inf else max(remaining_ms, self._ms[self._chosen])
         return max(float(took_ms / self._ms[self._chosen]), 1e-3)
 
@@ -88,7 +86,6 @@ class Alert(_ChosenOnce):
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
-        check_time_left(remaining_ms, factor, p90_share)
         deviation = max(math.sqrt(self._variance), _LEAST_DEVIATION)
         chances = ndtr((max(remaining_ms, 0.0) / self._ms - self._mean) / deviation)
         at = int(np.argmax(chances * self._quality))
@@ -128,7 +125,6 @@ class ConformalPid(_ChosenOnce):
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
-        check_time_left(remaining_ms, factor, p90_share)
         bounds_ms = self._ms * math.exp(self._quantile)
         fits = np.flatnonzero(bounds_ms <= remaining_ms)
         at = int(fits[np.argmax(self._quality[fits])]) if len(fits) else 0
@@ -172,13 +168,11 @@ class PressureTiers(_ChosenOnce):
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; neither time nor `factor` is looked at."""
-        check_time_left(remaining_ms, factor, p90_share)
         at = self._tiers[self._tier]
         return self._choice(at, float(self._ms[at] * factor), remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """See `Policy.observe`."""
-        check_outcome(latency_ms, remaining_ms)
         pressure = latency_ms / remaining_ms if remaining_ms > 0.0 else math.inf
         self._calm = self._calm + 1 if pressure < _RAMS_UP else 0
         if pressure > _RAMS_DOWN:

@@ -29,13 +29,6 @@ def policy(request):
     return request.param(PATHS, Forecast(), QUALITY)
 
 
-def test_a_path_is_kept_to_its_end(policy):
-    choice = policy.plan(100.0, 1.2)
-    kept = policy.redecide(choice.path, 1, -5.0, 1.2)
-    assert kept.path == choice.path and not kept.feasible
-    assert kept.forecast_ms == choice.forecast_ms / 2.0
-
-
 def test_slow_frames_lead_to_shorter_paths(policy):
     before = policy.plan(55.0, 1.0)
     for _ in range(5):

@@ -15,8 +15,6 @@ import itertools
 import math
 from functools import cache
 
-from outcome import check_outcome
-
 from deadline_perception.core.execution_path import (
     PROPOSALS,
     SKIP,
@@ -25,12 +23,7 @@ from deadline_perception.core.execution_path import (
     Operator,
     PathSpace,
 )
-from deadline_perception.decision.policy import (
-    Choice,
-    Quality,
-    check_position,
-    check_time_left,
-)
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.time_model import Forecast
 
 DECIDED = (SKIP, PROPOSALS, SWITCH)
@@ -81,9 +74,6 @@ class ThresholdPolicy:
         forecast: expected idle times.
         quality: expected average precision of the paths, reported only.
         start: gives the settings that are not decided, such as widths; by default the largest path.
-
-    Raises:
-        ValueError: the network has other operators, or the path is not one of the space.
     """
 
     name = 'thresholds'
@@ -98,10 +88,10 @@ class ThresholdPolicy:
         start: ExecutionPath | None = None,
     ) -> None:
         self._start = start or path_space.largest
-        check_position(path_space, self._start, 0)
         self._space = path_space
         self._forecast = forecast
-        self._proposals, self._switch = (self._only(kind) for kind in (PROPOSALS, SWITCH))
+        (self._proposals,) = path_space.of_kind(PROPOSALS)
+        (self._switch,) = path_space.of_kind(SWITCH)
         self._segments = {
             segment.operator: at
             for at, segment in enumerate(path_space.segments)
@@ -131,12 +121,10 @@ class ThresholdPolicy:
         p90_share: float = 1.0,
     ) -> Choice:
         """Decides the operator of `segment` now, and plans the later ones anew; see `Policy.redecide`."""
-        check_position(self._space, path, segment)
         return self._decide(path, segment, remaining_ms, factor)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
-        check_outcome(latency_ms, remaining_ms)
 
     def skips(self, path: ExecutionPath, skip: str, remaining_ms: float, factor: float) -> bool:
         """Whether a skip operator skips its blocks: with them, the shortest rest of the network exceeds the time."""
@@ -160,18 +148,9 @@ class ThresholdPolicy:
         ]
         return self._switch.settings[max(fitting)[1] if fitting else times_ms.index(min(times_ms))]
 
-    def _only(self, kind: str) -> Operator:
-        found = self._space.of_kind(kind)
-        if len(found) != 1:
-            raise ValueError(
-                f'the network has {len(found)} operators of the kind {kind}, expected 1 for thresholds'
-            )
-        return found[0]
-
     def _decide(
         self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float
     ) -> Choice:
-        check_time_left(remaining_ms, factor)
         left_ms = remaining_ms
         chosen = path
         for at in range(segment, len(self._space.segments)):
