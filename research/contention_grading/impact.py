@@ -12,10 +12,11 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from levels import FEWEST_DELAYS, UnitDelay
+from levels import UnitDelay
 
 from deadline_perception.extras.contention.load import MOST_UNITS, ContentionLoad
 
+FEWEST_DELAYS = 20
 RUNGS = 8  # of each kind of units
 _ENOUGH = 1.15  # times the longest delay that is to be reproduced: more units are not needed
 _SETTLE_FRAMES = 3  # left out after a change: caches and clock follow it
@@ -61,10 +62,6 @@ def measure_unit_delays(
         most: units of each kind, >= 1.
         seconds: for each number of units, > 0; at least `FEWEST_DELAYS` frames are run.
         up_to_ms: longest delay that is to be reproduced; a kind that reaches it, and some more, gets no further units.
-
-    Raises:
-        LoadError: units cannot be started, or one ended by itself.
-        ValueError: a kind is unknown, or a number out of range.
     """
     found = [UnitDelay({}, _typical_ms(run_frame, seconds))]
     for kind in kinds:

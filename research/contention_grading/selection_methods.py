@@ -275,8 +275,6 @@ class OursByUtility(PolicyMethod):
 class WrongPredictor:
     """Deliberately wrong: random factors around a third of the idle delay, whatever happens."""
 
-    name = 'wrong'
-
     def __init__(self, idle_ms: Mapping[str, float], seed: int) -> None:
         self._idle_ms = idle_ms
         self._rng = random.Random(seed)

@@ -51,8 +51,6 @@ def traces(seed: int, frames: int = 1500) -> dict[str, list[float]]:
 class Backwards:
     """Deliberately wrong: the slower the last frame, the faster the next is said to be."""
 
-    name = 'backwards'
-
     def __init__(self) -> None:
         self._ratio = 1.0
 
@@ -91,17 +89,9 @@ def simulate(predictor: DelayPredictor, frames: int, seed: int) -> tuple[float, 
     return misses / frames, float(np.median(tightness)), float(np.median(errors))
 
 
-@pytest.fixture(scope='module')
-def simulated():
-    return {name: simulate(make(), 12_000, seed=3) for name, make in PREDICTORS.items()}
-
-
-@pytest.mark.parametrize('name', PREDICTORS)
-def test_the_bound_holds_its_miss_ratio_whatever_predicts(simulated, name):
-    assert simulated[name][0] <= ALPHA + 0.005
-
-
-def test_a_wrong_predictor_costs_tightness_and_ours_bounds_tightest(simulated):
+def test_the_bound_holds_whatever_predicts_and_a_wrong_predictor_costs_tightness():
+    simulated = {name: simulate(make(), 12_000, seed=3) for name, make in PREDICTORS.items()}
+    assert max(misses for misses, _, _ in simulated.values()) <= ALPHA + 0.005
     tightness = {name: found[1] for name, found in simulated.items()}
     assert tightness['ours'] < tightness['paper'] < tightness['wrong'] / 1.5
     assert max(simulated[name][2] for name in ('paper', 'ours')) < 0.1 < 0.5 < simulated['wrong'][2]
@@ -118,16 +108,6 @@ def test_the_papers_normalisation_and_regression_worked_out_by_hand():
     assert predictor.predict_ms('two') == pytest.approx(130.0)
     predictor.observe('two', 115.0)  # normalised (115 - 100) / 15 = 1, half-way
     assert predictor.predict_ms('one') == pytest.approx(12.0)
-
-
-def test_a_step_is_followed_within_three_frames_for_every_candidate():
-    predictor = AdaptiveRegression(IDLE_MS)
-    for _ in range(200):
-        predictor.observe('small', 20.0)
-    for _ in range(3):
-        predictor.observe('small', 40.0)
-    for candidate, idle_ms in IDLE_MS.items():
-        assert 1.8 < predictor.predict_ms(candidate) / idle_ms <= 2.05
 
 
 def test_a_change_is_detected_and_what_was_followed_sinks_slowly():
