@@ -53,6 +53,7 @@ from thresholds import ThresholdPolicy, largest_that_fits
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import ROOT, Run, option, run_script, show
+from parts.picture import picture
 
 RELATIVE = (0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 HALF = 0.5  # of the full path's median time: where the goal is judged
@@ -167,46 +168,15 @@ def row_of(
 
 
 def plot(result: dict, file: Path) -> None:
-    """One line per policy over the relative deadline."""
-    import matplotlib
-
-    matplotlib.use('Agg')
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8.0, 5.0), layout='constrained')
-    axes.axhline(
-        result['full_path']['ap'],
-        color='#9aa8b6',
-        linewidth=1.2,
-        linestyle=(0, (4, 3)),
-        label='full path without a deadline',
-    )
-    for name, colour, marker in zip(NAMES, ('#1f77d0', '#d98a00', '#c02626'), 'os^'):
-        rows = [row for row in result['rows'] if row['policy'] == name]
-        axes.plot(
-            [row['relative_deadline'] for row in rows],
-            [row['ap'] for row in rows],
-            color=colour,
-            marker=marker,
-            markersize=5,
-            linewidth=1.8,
-            label=NAMES[name],
-        )
-    judged = result['goal']['relative_deadline']
-    axes.axvline(judged, color='#9aa8b6', linewidth=1.0, label='where the goal is judged')
-    axes.set_xlabel(
-        f'relative deadline (1 is the bound of the full path, {result["full_bound_ms"]:.0f} ms)'
-    )
-    axes.set_ylabel('average precision, %')
-    axes.set_ylim(-1, 1.15 * max(row['ap'] for row in result['rows']))
-    axes.set_title(
-        f'{result["images"]} images of {result["dataset"]}, late frames count as empty',
-        loc='left',
-        fontsize=11,
-    )
-    axes.grid(color='#e1e5ea', linewidth=0.8)
-    figure.legend(fontsize=9, frameon=False, loc='outside lower center', ncols=3)
-    figure.savefig(file, dpi=120)
+    """One line per policy over the relative deadline, and where the goal is judged."""
+    with picture(file) as (axes,):
+        axes.axhline(result['full_path']['ap'], color='0.6', label='full path, no deadline')
+        for name, words in NAMES.items():
+            rows = [row for row in result['rows'] if row['policy'] == name]
+            relative = [row['relative_deadline'] for row in rows]
+            axes.plot(relative, [row['ap'] for row in rows], 'o-', label=words)
+        axes.axvline(result['goal']['relative_deadline'], color='0.6')
+        axes.set(xlabel='deadline over the bound of the full path', ylabel='average precision, %')
 
 
 def print_table(result: dict) -> None:

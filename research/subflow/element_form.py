@@ -18,7 +18,7 @@ from torch import Tensor, fx
 from torch.nn import functional as F
 
 from deadline_perception.engines import sliced_layers as sliced
-from deadline_perception.extras.elastic.activation import Activation, check_utilisation
+from deadline_perception.extras.elastic.activation import Activation
 from deadline_perception.extras.elastic.elastic import ElasticModule, outputs
 from deadline_perception.extras.elastic.elastic_layers import ElasticLayerNorm
 
@@ -195,16 +195,13 @@ def element_masks(
 
     Returns:
         By name of a node of `network.neurons`, 0 or 1 in the shape of one sample.
-
-    Raises:
-        ValueError: the utilisation lies outside its range, or there are fewer than 2 inputs.
     """
-    check_utilisation(utilisation)
     masks = {}
     for name, values in outputs(network, calibration).items():
         if any(network.groups[span.group].whole_because for span in network.neurons[name][1]):
             continue
-        order = obs_importance(values.flatten(1)).order()
+        importance = obs_importance(values.flatten(1))
+        order = importance.argsort(descending=True, stable=True)
         mask = torch.zeros(len(order))
         mask[order[: max(1, int(utilisation * len(order) + 1e-9))]] = 1.0
         masks[name] = mask.view(values.shape[1:])

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 
-import matplotlib
 import torch
 from subflow_shapes import (
     SHAPE_NAMES,
@@ -43,8 +42,8 @@ from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show, timed_ms
+from parts.picture import picture
 
-matplotlib.use('Agg')
 # Lee and Nirjon 2020, table IV: budgets of the robot by its speed in m/s.
 ROBOT_BUDGETS_MS = {0.02: 220.0, 0.04: 198.0, 0.08: 154.0, 0.12: 110.0, 0.16: 66.0, 0.20: 22.0}
 SETTINGS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -164,24 +163,17 @@ def robot(
 
 
 def plot(result: dict, file: Path) -> None:
-    """Both figures side by side."""
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
-    deadlines = [row['deadline_ms'] for row in result['usefulness']]
-    for name in ('elastic', 'ordinary'):
-        left.plot(deadlines, [row[name] for row in result['usefulness']], label=name)
-    left.set(xlabel='deadline, ms', ylabel='accuracy of answers in time, %', ylim=(0, 100))
-    speeds = [100.0 * float(speed) for speed in result['speeds']]
-    for name, label in (('budget_ms', 'budget'), ('longest_ms', 'longest'), ('mean_ms', 'mean')):
-        right.plot(
-            speeds, [row[name] for row in result['speeds'].values()], marker='o', label=label
-        )
-    right.set(xlabel='speed, cm/s', ylabel='ms', yscale='log')
-    for axes in (left, right):
-        axes.legend()
-    figure.tight_layout()
-    figure.savefig(file, dpi=110)
+    """Fig. 7, and Fig. 12."""
+    with picture(file, 2) as (left, right):
+        deadlines = [row['deadline_ms'] for row in result['usefulness']]
+        for name in ('elastic', 'ordinary'):
+            left.plot(deadlines, [row[name] for row in result['usefulness']], label=name)
+        left.set(xlabel='deadline, ms', ylabel='accuracy of answers in time, %')
+        speeds = [100.0 * float(speed) for speed in result['speeds']]
+        for name in ('budget_ms', 'longest_ms', 'mean_ms'):
+            times_ms = [row[name] for row in result['speeds'].values()]
+            right.plot(speeds, times_ms, 'o-', label=name)
+        right.set(xlabel='speed, cm/s', ylabel='ms', yscale='log')
 
 
 def main(run: Run) -> None:

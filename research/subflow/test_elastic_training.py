@@ -9,7 +9,6 @@ from elastic_training import (
     ActiveDescent,
     BudgetTooSmall,
     TimeBoundTrainer,
-    active_weights,
     gradients,
 )
 from element_form import MaskedNetwork
@@ -88,14 +87,6 @@ def test_gradients_that_are_not_finite_change_nothing():
     _, found = gradients(network, network.activate(0.5), no_number, images(), LABELS)
     ActiveDescent(0.1).step(found)
     assert all(torch.equal(one, two) for one, two in zip(before, network.parameters()))
-
-
-def test_the_network_is_as_before_when_an_iteration_dies():
-    network = made_elastic()
-    with pytest.raises(RuntimeError, match='killed'):
-        with active_weights(network, network.activate(0.5)):
-            raise RuntimeError('killed')
-    assert all(layer.leaves is None for layer in network.elastic_layers())
 
 
 class SimulatedDevice:

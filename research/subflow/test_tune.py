@@ -101,9 +101,6 @@ def test_ctrl_c_ends_the_training_early(tune, weights, ends, capsys, tmp_path):
     'words, message',
     [
         (['--budget-ms', '0'], '--budget-ms is 0.0, expected at least 0.001'),
-        (['--budget-ms', 'nan'], '--budget-ms is nan'),
-        (['--budget-ms', '50', '--learning-rate', 'nan'], '--learning-rate is nan'),
-        (['--budget-ms', '50', '--minutes', '-1'], 'minutes is -1.0'),
         (['--budget-ms', '0.001'], 'budget is 0.001 ms, expected at least'),
     ],
 )
