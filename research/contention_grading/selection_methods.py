@@ -145,6 +145,8 @@ class PolicyMethod:
         self._ladder = _Ladder(terms)
         self._threshold_ms = terms.threshold_ms
         self._policy = make(self._ladder.space, self._ladder, self._ladder)
+        if isinstance(self._policy, FrontierPolicy):
+            self._policy.prepare()
 
     def choose(self) -> str:
         """See `Method`."""
@@ -155,13 +157,10 @@ class PolicyMethod:
         self._policy.observe(delay_ms, self._threshold_ms)
 
 
-class ReactiveMethod(PolicyMethod):
+def reactive(terms: Terms, *, to_the_lowest: bool) -> PolicyMethod:
     """The paper's 1-step or N-step reactive selection, by `policies/baselines.py`."""
-
-    def __init__(self, terms: Terms, *, to_the_lowest: bool) -> None:
-        super().__init__(
-            terms, partial(Reactive, to_the_lowest=to_the_lowest, rungs=max(2, len(terms.idle_ms)))
-        )
+    rungs = max(2, len(terms.idle_ms))
+    return PolicyMethod(terms, partial(Reactive, to_the_lowest=to_the_lowest, rungs=rungs))
 
 
 class Predicting:
@@ -256,20 +255,16 @@ class Ours:
         return self._calibrator.misses
 
 
-class OursByUtility(PolicyMethod):
-    """The detector's own under the policy expected_utility.
+def by_utility(terms: Terms, cost: float, late_worth: float = 1.0) -> PolicyMethod:
+    """The policy expected_utility.
 
     Args:
         terms: see `Terms`.
         cost: AP that a late frame costs, 0 to 100.
         late_worth: share of its AP that a late frame has: 1 as the paper counts, 0 as the detector does.
     """
-
-    def __init__(self, terms: Terms, cost: float, late_worth: float = 1.0) -> None:
-        super().__init__(
-            terms, partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth)
-        )
-        self._policy.prepare()
+    make = partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth)
+    return PolicyMethod(terms, make)
 
 
 class WrongPredictor:
@@ -288,14 +283,14 @@ class WrongPredictor:
 
 
 METHODS: dict[str, Callable[[Terms], Method]] = {
-    '1-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=False),
-    'N-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=True),
+    '1-step reactive': partial(reactive, to_the_lowest=False),
+    'N-step reactive': partial(reactive, to_the_lowest=True),
     "paper's regression": lambda terms: Predicting(
         LaggedRegression(terms.traces_ms), terms, calibrated=False
     ),
     'ours': Ours,
-    'ours, most AP in time': partial(OursByUtility, cost=0.0, late_worth=0.0),
-    'ours, a late frame costs 100 AP': partial(OursByUtility, cost=100.0),
+    'ours, most AP in time': partial(by_utility, cost=0.0, late_worth=0.0),
+    'ours, a late frame costs 100 AP': partial(by_utility, cost=100.0),
     'ours, 5 % may miss': partial(Ours, alpha=0.05),
     'ours, 30 % may miss': partial(Ours, alpha=0.3),
     "paper's, bounded": lambda terms: Predicting(
@@ -328,7 +323,7 @@ COSTS = (
 # What one setting trades for the other: violations against AP.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},
-    'ours, by utility': {cost: partial(OursByUtility, cost=cost) for cost in COSTS},
+    'ours, by utility': {cost: partial(by_utility, cost=cost) for cost in COSTS},
     'knows the level': {cost: partial(Oracle, cost=cost, clairvoyant=False) for cost in COSTS},
     'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS},
 }
