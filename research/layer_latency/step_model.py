@@ -258,10 +258,10 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
     for result, record in zip(results, report['sweeps']):
         what = f'{result.sweep.name}, from four values'
         rows.append((what, str(result.model), result.few_error))
-        rows += [(what, model, error) for model, error in record['baselines'].items()]
+        rows += [(what, *item) for item in record['baselines'].items()]
     what = f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps, from four values each'
     rows.append((what, 'the same steps', report['sparse']['four_error']))
-    rows += [(what, model, error) for model, error in report['sparse']['baselines'].items()]
+    rows += [(what, *item) for item in report['sparse']['baselines'].items()]
     what = f'{report["measurements"]["tested"]} random convolutions'
     rows += [(what, model, errors['mean']) for model, errors in report['random'].items()]
     show(

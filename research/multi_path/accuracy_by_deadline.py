@@ -142,11 +142,6 @@ class Scored:
         }
 
 
-def judged_deadline_ms(full_ms: float, tightest_ms: float) -> float:
-    """Where the goal is judged: half of the full path's median time, unless no path's bound fits that."""
-    return max(HALF * full_ms, tightest_ms)
-
-
 def row_of(
     name: str,
     relative: float,
@@ -183,17 +178,9 @@ def print_table(result: dict) -> None:
     """Every policy at every deadline."""
     rows = []
     for row in result['rows']:
-        low, high = row['loss']['ap_interval']
-        rows.append(
-            (
-                row['policy'],
-                row['relative_deadline'],
-                row['deadline_ms'],
-                row['ap'],
-                f'{row["loss"]["ap"]:.1f} ({low:.1f} to {high:.1f})',
-                f'{row["missed"]:.1%}',
-            )
-        )
+        loss = '{:.1f} ({:.1f} to {:.1f})'.format(row['loss']['ap'], *row['loss']['ap_interval'])
+        cells = (row['policy'], row['relative_deadline'], row['deadline_ms'], row['ap'])
+        rows.append((*cells, loss, f'{row["missed"]:.1%}'))
     show(
         f'{result["images"]} images of {result["dataset"]}; full path: AP {result["full_path"]["ap"]:.1f}',
         'policy | relative | deadline | AP | loss, 95 % | missed',
@@ -237,7 +224,8 @@ def main(run: Run) -> None:
         math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
     )
     full_ms = forecast.forecast_ms(space.largest)
-    judged = judged_deadline_ms(full_ms, tightest * full_bound_ms) / full_bound_ms
+    # half of the full path's median time, unless no path's bound fits that
+    judged = max(HALF * full_ms / full_bound_ms, tightest)
     relative = sorted({tightest, judged, *(value for value in RELATIVE if value > tightest)})
     print(
         f'full path bound {full_bound_ms:.1f} ms (factor {factor:.2f}), {len(images)} images',
