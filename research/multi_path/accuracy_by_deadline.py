@@ -238,7 +238,7 @@ def main(run: Run) -> None:
     for deadline_ms in deadlines_ms:
         start = largest_that_fits(space, forecast, deadline_ms / factor)
         cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
-    cells['fixed', math.inf] = FixedPath(space.largest, space, forecast, quality)
+    cells['fixed', math.inf] = FixedPath(space.largest, forecast, quality)
     taken = run_all(
         detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor)
     )

@@ -17,7 +17,6 @@ class FixedPath:
 
     Args:
         path: the path of every frame.
-        path_space: all paths of the network.
         forecast: expected idle times.
         quality: expected average precision of the paths.
     """
@@ -25,11 +24,8 @@ class FixedPath:
     name = 'fixed'
     keeps_bounds = False
 
-    def __init__(
-        self, path: ExecutionPath, path_space: PathSpace, forecast: Forecast, quality: Quality
-    ) -> None:
+    def __init__(self, path: ExecutionPath, forecast: Forecast, quality: Quality) -> None:
         self._path = path
-        self._space = path_space
         self._forecast = forecast
         self._quality = cache(quality.quality)  # one that is predicted takes long
 
@@ -90,7 +86,7 @@ class Reactive(FixedPath):
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
         best = FrontierPolicy(path_space, forecast, quality, paths=paths).starts()
         self.ladder = spread_evenly(best, rungs)
-        super().__init__(self.ladder[0], path_space, forecast, quality)
+        super().__init__(self.ladder[0], forecast, quality)
         self._to_the_lowest = to_the_lowest
         self._rung = 0
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from baselines import FixedPath
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath
@@ -23,7 +24,7 @@ _RAMS_TIERS, _RAMS_DOWN, _RAMS_UP, _RAMS_CALM = 3, 0.9, 0.6, 10
 _LEAST_DEVIATION = 1e-3
 
 
-class _ChosenOnce:
+class _ChosenOnce(FixedPath):
     """Chooses among some paths as a frame begins.
 
     Args:
@@ -32,38 +33,22 @@ class _ChosenOnce:
         quality: expected average precision.
     """
 
-    name = 'once'
-    keeps_bounds = False
-
     def __init__(
         self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
     ) -> None:
         order = np.argsort(forecast.table(paths), kind='stable')
         self.paths = [paths[at] for at in order]
-        self._forecast = forecast
+        super().__init__(self.paths[0], forecast, quality)
         self._ms = np.asarray(forecast.table(self.paths))
-        self._quality = np.asarray(quality.table(self.paths))
-        self._number = {path: at for at, path in enumerate(self.paths)}
+        self._qualities = np.asarray(quality.table(self.paths))
         self._chosen = 0
-
-    def redecide(
-        self,
-        path: ExecutionPath,
-        segment: int,
-        remaining_ms: float,
-        factor: float,
-        elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
-    ) -> Choice:
-        """`path` unchanged; see `Policy.redecide`."""
-        left_ms = self._forecast.forecast_ms(path, segment)
-        quality = float(self._quality[self._number[path]])
-        return Choice(path, left_ms, left_ms * factor, left_ms * factor <= remaining_ms, quality)
 
     def _choice(self, at: int, bound_ms: float, remaining_ms: float) -> Choice:
         self._chosen = at
         fits = bound_ms <= remaining_ms
-        return Choice(self.paths[at], float(self._ms[at]), bound_ms, fits, float(self._quality[at]))
+        return Choice(
+            self.paths[at], float(self._ms[at]), bound_ms, fits, float(self._qualities[at])
+        )
 
     def _ratio(self, latency_ms: float, remaining_ms: float) -> float:
         """Time over forecast of the frame before; at least that of its time where it was late."""
@@ -88,7 +73,7 @@ class Alert(_ChosenOnce):
         """See `Policy.plan`; `factor` is not looked at."""
         deviation = max(math.sqrt(self._variance), _LEAST_DEVIATION)
         chances = ndtr((max(remaining_ms, 0.0) / self._ms - self._mean) / deviation)
-        at = int(np.argmax(chances * self._quality))
+        at = int(np.argmax(chances * self._qualities))
         return self._choice(at, float(self._ms[at] * max(self._mean, 1e-3)), remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
@@ -127,7 +112,7 @@ class ConformalPid(_ChosenOnce):
         """See `Policy.plan`; `factor` is not looked at."""
         bounds_ms = self._ms * math.exp(self._quantile)
         fits = np.flatnonzero(bounds_ms <= remaining_ms)
-        at = int(fits[np.argmax(self._quality[fits])]) if len(fits) else 0
+        at = int(fits[np.argmax(self._qualities[fits])]) if len(fits) else 0
         return self._choice(at, float(bounds_ms[at]), remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:

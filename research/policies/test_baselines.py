@@ -14,7 +14,7 @@ SPACE = multi_path_space(
 def policy(path_space, make_forecast, make_quality):
     forecast = make_forecast(path_space, lambda name: 2.0)
     quality = make_quality(dict.fromkeys(path_space, 0.4))
-    return FixedPath(path_space.largest, path_space, forecast, quality)
+    return FixedPath(path_space.largest, forecast, quality)
 
 
 def test_plans_the_same_path_however_little_time_is_left(policy, path_space):

@@ -357,7 +357,7 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up
         def observe(self, latency_ms, remaining_ms):
             self.outcomes.append((latency_ms, remaining_ms))
 
-    policy = Told(SPACE.smallest, SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
+    policy = Told(SPACE.smallest, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
     for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
         run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
     cheapest_ms = pytest.approx(CHEAPEST_MS)
