@@ -100,12 +100,8 @@ class ThresholdPolicy:
         self._after_proposals = self._segments[self._proposals.name] + 1
         # None of these depends on the time left, and a path space is finite: each is worked out once.
         self._quality = cache(quality.quality)
-        self._rest_ms = cache(self._find_rest_ms)
-        self._segment_ms = cache(self._find_segment_ms)
-        self._head_times_ms = cache(self._find_head_times_ms)
-        self._skip_tau_ms = cache(self._find_skip_tau_ms)
-        self._proposals_tau_ms = cache(self._find_proposals_tau_ms)
-        self._cheapest = cache(self._find_cheapest)
+        for find in ('_rest_ms', '_segment_ms', '_head_times_ms', '_skip_tau_ms', '_cheapest'):
+            setattr(self, find, cache(getattr(self, find)))
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The path that the thresholds would give if every segment took its bound; see `Policy.plan`."""
@@ -133,7 +129,8 @@ class ThresholdPolicy:
     def proposals(self, path: ExecutionPath, remaining_ms: float, factor: float) -> int:
         """Number of proposals: min(max(floor(n_max (D - t_e) / tau), n_min), n_max), tau = min_j t_SN_j(n_max)."""
         legal = self._proposals.settings
-        tau_ms = self._proposals_tau_ms(path) * factor
+        most = path.replace(**{self._proposals.name: legal[-1]})
+        tau_ms = min(self._head_times_ms(most, self._after_proposals)) * factor
         share = remaining_ms / tau_ms if tau_ms > 0 else math.copysign(math.inf, remaining_ms)
         wanted = min(max(legal[-1] * share, legal[0]), legal[-1])
         return max(count for count in legal if count <= math.floor(wanted))
@@ -180,42 +177,36 @@ class ThresholdPolicy:
             return self.proposals(path, left_ms, factor)
         return self.head(path, left_ms, factor)
 
-    def _find_skip_tau_ms(self, path: ExecutionPath, skip: str) -> float:
+    def _skip_tau_ms(self, path: ExecutionPath, skip: str) -> float:
         segment = self._segments[skip]
         runs = self._cheapest(path, segment).replace(
             **{skip: self._space.operator(skip).settings[-1]}
         )
         return self._rest_ms(runs, segment)
 
-    def _find_proposals_tau_ms(self, path: ExecutionPath) -> float:
-        most = path.replace(**{self._proposals.name: self._proposals.settings[-1]})
-        return min(self._head_times_ms(most, self._after_proposals))
-
-    def _find_head_times_ms(self, path: ExecutionPath, segment: int) -> list[float]:
+    def _head_times_ms(self, path: ExecutionPath, segment: int) -> list[float]:
         # t_SN_j at the path's number of proposals: all from a segment on, such as that of region features, to the end.
         return [
             self._rest_ms(path.replace(**{self._switch.name: head}), segment)
             for head in self._switch.settings
         ]
 
-    def _find_segment_ms(self, path: ExecutionPath, segment: int) -> float:
+    def _segment_ms(self, path: ExecutionPath, segment: int) -> float:
         if self._space.key(segment, path) is None:
             return 0.0
         return max(0.0, self._rest_ms(path, segment) - self._rest_ms(path, segment + 1))
 
-    def _find_rest_ms(self, path: ExecutionPath, segment: int) -> float:
-        return (
-            0.0
-            if segment == len(self._space.segments)
-            else self._forecast.forecast_ms(path, segment)
-        )
+    def _rest_ms(self, path: ExecutionPath, segment: int) -> float:
+        if segment == len(self._space.segments):
+            return 0.0
+        return self._forecast.forecast_ms(path, segment)
 
-    def _find_cheapest(self, path: ExecutionPath, segment: int) -> ExecutionPath:
-        free = [
-            self._space.operator(passed.operator)
-            for passed in self._space.segments[segment:]
-            if passed.operator
-        ]
+    def _cheapest(self, path: ExecutionPath, segment: int) -> ExecutionPath:
+        names = {passed.operator for passed in self._space.segments[segment:]}
         return path.replace(
-            **{operator.name: operator.settings[0] for operator in free if operator.kind in DECIDED}
+            **{
+                operator.name: operator.settings[0]
+                for operator in self._space.operators
+                if operator.name in names and operator.kind in DECIDED
+            }
         )
