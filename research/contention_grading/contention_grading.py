@@ -17,16 +17,18 @@ results/contention_grading.json and two pictures beside it.
 
 from __future__ import annotations
 
+import math
+import os
 import random
 import statistics
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 from contenders import CONTENDERS
-from impact import measure_unit_delays, most_units, record_delays
 from levels import (
     ContentionLevel,
     UnitDelay,
@@ -43,7 +45,7 @@ from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.contention.load import ContentionLoad, units_text
+from deadline_perception.extras.contention.load import MOST_UNITS, ContentionLoad, units_text
 from deadline_perception.extras.evaluation.path_accuracy import one_at_a_time
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
@@ -63,6 +65,10 @@ from parts.picture import picture
 
 SEED = 3
 UNITS = ('core', 'memory')
+FEWEST_DELAYS = 20
+RUNGS = 8  # of each kind of units
+ENOUGH = 1.15  # times the longest delay that is to be reproduced: more units are not needed
+SETTLE_FRAMES = 3  # left out after a change: caches and clock follow it
 SMOOTHED_FRAMES = 9
 MOST_OF_EACH = 2  # programs of one kind at once
 FEWEST_DIFFERENT = 12
@@ -71,6 +77,68 @@ CANDIDATE_FRAMES = 8
 CANDIDATE_S = 0.4
 # of transitions, in points of average precision per ms; the paper's were 0.25 and 1.5 for its models
 SLOPES = (0.02, 1.5)
+
+
+def record_delays(run_frame: Callable[[], float], seconds: float) -> list[float]:
+    """Delays in ms of one frame after the other, for so long; blocks.
+
+    Args:
+        run_frame: runs one frame and returns how long it took, in ms.
+        seconds: how long, > 0.
+    """
+    delays_ms: list[float] = []
+    begun_s = time.monotonic()
+    while not delays_ms or time.monotonic() - begun_s < seconds:
+        delays_ms.append(run_frame())
+    return delays_ms
+
+
+def most_units() -> int:
+    """Units of one kind that keep every core of this process busier than it can be, as far as a load has so many."""
+    return min(MOST_UNITS, 6 * len(os.sched_getaffinity(0)))
+
+
+def rungs(most: int) -> list[int]:
+    """At most `RUNGS` numbers of units, from 1 to the most, evenly spread."""
+    return sorted({math.ceil(most * step / RUNGS) for step in range(1, RUNGS + 1)} - {0})
+
+
+def measure_unit_delays(
+    run_frame: Callable[[], float],
+    kinds: Sequence[str],
+    most: int,
+    seconds: float,
+    *,
+    up_to_ms: float = math.inf,
+) -> tuple[UnitDelay, ...]:
+    """What the sample network takes beside no unit, and beside more and more of each kind; blocks.
+
+    Args:
+        run_frame: as in `record_delays`.
+        kinds: of units, one after the other.
+        most: units of each kind, >= 1.
+        seconds: for each number of units, > 0; at least `FEWEST_DELAYS` frames are run.
+        up_to_ms: longest delay that is to be reproduced; a kind that reaches it, and some more, gets no further units.
+    """
+    found = [UnitDelay({}, _typical_ms(run_frame, seconds))]
+    for kind in kinds:
+        with ContentionLoad({kind: most}) as load:
+            for count in rungs(most):
+                load.set({kind: count})
+                found.append(UnitDelay({kind: count}, _typical_ms(run_frame, seconds)))
+                load.check()
+                if found[-1].delay_ms > ENOUGH * up_to_ms:
+                    break
+    return tuple(found)
+
+
+def _typical_ms(run_frame: Callable[[], float], seconds: float) -> float:
+    for _ in range(SETTLE_FRAMES):
+        run_frame()
+    delays_ms = record_delays(run_frame, seconds)
+    while len(delays_ms) < FEWEST_DELAYS:
+        delays_ms.append(run_frame())
+    return statistics.median(delays_ms)
 
 
 def combinations(count: int, rng: random.Random) -> list[dict[str, int]]:

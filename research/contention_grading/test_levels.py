@@ -65,3 +65,17 @@ def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewes
     assert [level.slowdown for level in levels] == pytest.approx([1.0, 1.5, 2.25], rel=0.03)
     without_idle = match_units(levels, beside[1:])
     assert math.isnan(without_idle[0].slowdown) and without_idle[0].units == {'core': 1}
+
+
+def test_rungs_are_spread_and_end_with_the_most(load_benchmark):
+    rungs = load_benchmark('contention_grading').rungs
+    assert rungs(3) == [1, 2, 3] and rungs(8) == list(range(1, 9))
+    assert rungs(40) == [5, 10, 15, 20, 25, 30, 35, 40]
+
+
+def test_units_are_measured_from_none_on_until_they_are_enough(load_benchmark):
+    measure_unit_delays = load_benchmark('contention_grading').measure_unit_delays
+    delays = iter([10.0] * 23 + [20.0] * 23 + [40.0] * 1000)
+    found = measure_unit_delays(lambda: next(delays), ['core'], 4, 1e-9, up_to_ms=30.0)
+    expected = [({}, 10.0), ({'core': 1}, 20.0), ({'core': 2}, 40.0)]
+    assert [(dict(delay.units), delay.delay_ms) for delay in found] == expected

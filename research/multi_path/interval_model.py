@@ -27,7 +27,7 @@ of a block is the core's own cache: R_S counts the vectors that instructions tak
 geometry these are as many as the computations, and the lines as many as the loads and stores up to a factor: times
 alone then tell the two terms of a pair apart only by the larger of the two delays.
 
-Needs neither torch nor ROS.
+Loads PyTorch when the bandwidth is measured, not before.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.core.device import DeviceFacts
+from deadline_perception.core.stopwatch import now_ms, synchronise
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
 from layers import FLOAT_BYTES, LayerShape
@@ -54,6 +55,8 @@ _GPU_LANES = 32
 _FEWEST_CPU_LANES = 4  # 128 bits: SSE2, NEON
 _GPU_LINE_BYTES = 128
 _CPU_LINE_BYTES = 64
+_COPY_BYTES, _COPIES = 2**28, 5
+_LANES = {'avx512f': 16, 'avx2': 8, 'avx': 8}  # flag of the CPU: 32-bit values in a vector
 _UNREAD_CLOCK_MHZ = 1000.0  # the fit is in cycles of this length then
 
 
@@ -89,8 +92,8 @@ class Processor:
 
         Args:
             facts: the device as read from the machine.
-            bandwidth_gb_s: bandwidth of its memory, see `processor_facts.measure_bandwidth_gb_s`.
-            cpu_lanes: lanes of a core's vector unit, see `processor_facts.read_cpu_lanes`; no matter for a GPU.
+            bandwidth_gb_s: bandwidth of its memory, see `measure_bandwidth_gb_s`.
+            cpu_lanes: lanes of a core's vector unit, see `read_cpu_lanes`; no matter for a GPU.
         """
         on_gpu = facts.kind == 'cuda'
         clock_mhz = facts.clock_mhz or _UNREAD_CLOCK_MHZ
@@ -225,3 +228,28 @@ class CoveringModel:
     def wcet_ms(self, counts: LayerCounts) -> float:
         """The bound of a layer, ms."""
         return max(fit.wcet_ms(counts) for fit in self.fits)
+
+
+def read_cpu_lanes(cpu_info: Path = Path('/proc/cpuinfo')) -> int:
+    """32-bit values in a vector of the CPU; 4 where it names no wider ones, or the file cannot be read."""
+    try:
+        words = set(cpu_info.read_text(encoding='utf-8').split())
+    except OSError:
+        words = set()
+    return max((lanes for flag, lanes in _LANES.items() if flag in words), default=4)
+
+
+def measure_bandwidth_gb_s(device: str, copy_bytes: int = _COPY_BYTES) -> float:
+    """Bandwidth of the device's memory, GB/s: the fastest of a few copies of so many bytes, read and written."""
+    import torch
+
+    source = torch.ones(copy_bytes // 4, device=device)
+    target = torch.empty_like(source)
+    times_ms = []
+    for _ in range(_COPIES):
+        synchronise(device)
+        started = now_ms()
+        target.copy_(source)
+        synchronise(device)
+        times_ms.append(now_ms() - started)
+    return 2 * copy_bytes / min(times_ms) / 1e6

@@ -34,9 +34,15 @@ from pathlib import Path
 
 import numpy as np
 from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
-from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from interval_model import (
+    CoveringModel,
+    IntervalModel,
+    LayerCounts,
+    Processor,
+    measure_bandwidth_gb_s,
+    read_cpu_lanes,
+)
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
-from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.extras.evaluation.sample_size import bounded_share

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor, read_cpu_lanes
 from layers import ConvolutionShape, GroupNormShape
 
 from deadline_perception.core.device import DeviceFacts
@@ -66,20 +66,6 @@ def test_bound_of_a_layer() -> None:
     assert replace(model, missing=1.0).memory_cycles(COUNTS) == 520
 
 
-@given(st.floats(1.01, 100.0))
-def test_a_worse_device_raises_the_bound_with_the_same_coefficients(factor: float) -> None:
-    memory = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), missing=0.5)
-    bank = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), conflicting=0.5)
-    for model, worse in (
-        (memory, replace(PROCESSOR, miss_latency_cycles=400.0 * factor)),
-        (memory, replace(PROCESSOR, bandwidth_gb_s=32.0 / factor)),
-        (bank, replace(PROCESSOR, near_latency_cycles=10.0 * factor)),
-    ):
-        assert replace(model, processor=worse).wcet_ms(COUNTS) > model.wcet_ms(COUNTS)
-    better = replace(memory, processor=replace(PROCESSOR, mshrs=16))
-    assert better.wcet_ms(COUNTS) < memory.wcet_ms(COUNTS)
-
-
 def test_counts_from_geometry() -> None:
     layer = ConvolutionShape(in_channels=8, out_channels=16, kernel=1, stride=1, height=4, width=4)
     counts = LayerCounts.of(layer, PROCESSOR)
@@ -110,3 +96,12 @@ def test_covering_model_takes_the_largest_bound() -> None:
     assert model.calibration_factor == 1.5
     assert model.wcet_ms(COUNTS) == constant.wcet_ms(COUNTS)
     assert model.wcet_ms(replace(COUNTS, computations=1000)) == PROCESSOR.ms(1.5 * 4000 / 4)
+
+
+@pytest.mark.parametrize(
+    ('flags', 'lanes'), [('sse2 avx avx2 avx512f', 16), ('sse2 avx avx2', 8), ('fp asimd', 4)]
+)
+def test_lanes_of_a_cpu(tmp_path, flags: str, lanes: int) -> None:
+    file = tmp_path / 'cpuinfo'
+    file.write_text(f'processor : 0\nflags : {flags}\n', encoding='utf-8')
+    assert read_cpu_lanes(file) == lanes
