@@ -58,18 +58,10 @@ FRAMES = 3000
 RECORDING = Path(__file__).parent / 'results' / 'model_selection_recording.json'
 # Fewer blocks or a lighter head at full width, as an early exit leaves out the rest of a network.
 EARLY_EXIT_LIKE = (
-    's000-w1.00-p100-h1',
-    's001-w1.00-p100-h1',
-    's010-w1.00-p100-h1',
-    's100-w1.00-p100-h1',
+    *(f's{skips}-w1.00-p100-h1' for skips in ('000', '001', '010', '100')),
     's000-w1.00-p100-h0',
 )
-SLIMMABLE_LIKE = (
-    's000-w1.00-p100-h1',
-    's000-w0.75-p100-h1',
-    's000-w0.50-p100-h1',
-    's000-w0.25-p100-h1',
-)
+SLIMMABLE_LIKE = tuple(f's000-w{width}-p100-h1' for width in ('1.00', '0.75', '0.50', '0.25'))
 IN_TIME = 0.95  # of the frames at a level
 SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above: much AP for no time
 SWITCHED = (

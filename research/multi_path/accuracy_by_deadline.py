@@ -123,14 +123,12 @@ class Scored:
     resampled_ap: np.ndarray
 
     @classmethod
-    def of(
-        cls, found: list[Detections], ground_truths: list, class_names: tuple[str, ...]
-    ) -> Scored:
-        """Scores of detections, one per image."""
-        draws = bootstrap_draws(len(ground_truths), DRAWS)
+    def of(cls, found: list[Detections], *ground_truth: object) -> Scored:
+        """Scores of detections, one per image; `ground_truth` as `average_precision` takes it."""
+        draws = bootstrap_draws(len(found), DRAWS)
         return cls(
-            100 * (average_precision(found, ground_truths, class_names).ap or 0.0),
-            100 * resampled_ap(found, ground_truths, class_names, draws),
+            100 * (average_precision(found, *ground_truth).ap or 0.0),
+            100 * resampled_ap(found, *ground_truth, draws),
         )
 
     def loss_against(self, reference: Scored) -> dict:
@@ -243,20 +241,13 @@ def main(run: Run) -> None:
         detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor)
     )
     single = taken['fixed', math.inf]
-    full = Scored.of(
-        [frame.detections for frame in single],
-        ground_truths,
-        detector.class_names,
-    )
+    ground_truth = (ground_truths, detector.class_names)
+    full = Scored.of([frame.detections for frame in single], *ground_truth)
     rows = []
     for name in NAMES:
         for value, deadline_ms in zip(relative, deadlines_ms):
             ran = taken.get((name, deadline_ms), single)
-            scored = Scored.of(
-                [frame.within(deadline_ms) for frame in ran],
-                ground_truths,
-                detector.class_names,
-            )
+            scored = Scored.of([frame.within(deadline_ms) for frame in ran], *ground_truth)
             rows.append(row_of(name, value, deadline_ms, ran, scored, full))
     at_half = next(
         row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged

@@ -6,7 +6,7 @@ Needs prepared segments (`profile --all-paths`). All times are of the engine tha
 
 - Bounds of whole frames, fitted to one half of the measurement and held against frames of 50 random paths that follow,
   alone and beside one busy program per core, there times the slowdown that the frames before had. Interruptions are
-  watched before and after. `added up` is what bounds each segment with the interruptions in it.
+  watched before and after.
 - Budgets of 10 to 60 ms: each frame is planned by `calibrated` and `wcet`, and run. Its AP is that of its path
   by the quality table, 0 where it was late: not measured on the frame, and without decisions mid-frame.
 
@@ -28,7 +28,7 @@ import numpy as np
 from rich.progress import track
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
-from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.contention.load import busy_programs
@@ -36,11 +36,7 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import find_weights, use_engine
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
-from deadline_perception.timing.interference import (
-    Interference,
-    interference_of,
-    watch_interruptions,
-)
+from deadline_perception.timing.interference import interference_of, watch_interruptions
 from deadline_perception.timing.path_bound import (
     PathForecast,
     SegmentForecast,
@@ -86,7 +82,7 @@ def main(run: Run) -> None:
             ),
         )
     for row in found['bounds']:
-        if row['bound'].startswith('wcet') and row['load'] == 'alone':
+        if row['load'] == 'alone':
             run.goal('wcet over p99 of paths', row['over_p99_median'], most=GOAL_OVER_P99)
     about = {
         'profile': str(profile.facts),
@@ -134,7 +130,7 @@ def measure(
     forecasts = PathForecast(profile, detector.path_space), WcetForecast(detector.path_space, table)
     judged_frames = {'alone': alone, 'beside': beside}
     return profile, {
-        'bounds': bounds(profile, detector, gaps, watched_ms, judged_frames),
+        'bounds': bounds(profile, detector.path_space, forecasts[1], judged_frames),
         'budgets': budgets(detector, images, *forecasts, quality, 5 if run.quick else 150),
     }
 
@@ -152,52 +148,37 @@ def run_frames(
 
 def bounds(
     profile: LatencyProfile,
-    detector,
-    gaps: list[tuple[float, float]],
-    watched_ms: float,
+    space: PathSpace,
+    forecast: WcetForecast,
     judged: dict[str, Frames],
 ) -> list[dict]:
     """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
-    space, paths, rows = detector.path_space, whole_paths(profile, detector), []
-    interference = interference_of(gaps, watched_ms, 0.99)
-    own = {
-        name: {key: getattr(times, name) for key, times in profile.segments.items()}
-        for name in ('p50', EXECUTION, 'p99')
-    }
-    tables = {
-        'wcet, as it is shipped': fit_wcet(own[EXECUTION], interference, paths),
-        'without whole paths': fit_wcet(own[EXECUTION], interference, {}),
-        'medians, without whole paths': fit_wcet(own['p50'], interference, {}),
-        'p99 added up': fit_wcet(own['p99'], Interference(), {}),
-    }
-    for words, table in tables.items():
-        forecast = WcetForecast(space, table)
-        for load, frames in judged.items():
-            bound_ms = np.array([forecast.forecast_ms(path) for path in frames.paths])
-            slowdown = (
-                np.ones(len(bound_ms)) if load == 'alone' else _slowdowns(profile, space, frames)
-            )
-            by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
-            for path, time_ms in zip(frames.paths, frames.times_ms):
-                by_path[path].append(time_ms)
-            over = [
-                forecast.forecast_ms(path) / float(np.quantile(times, 0.99))
-                for path, times in by_path.items()
-            ]
-            rows.append(
-                {
-                    'bound': words,
-                    'load': load,
-                    'frames': len(bound_ms),
-                    'overruns': float(np.mean(frames.times_ms > bound_ms * slowdown)),
-                    'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
-                    'over_latency_median': float(np.median(bound_ms * slowdown / frames.times_ms)),
-                }
-            )
+    rows = []
+    for load, frames in judged.items():
+        bound_ms = np.array([forecast.forecast_ms(path) for path in frames.paths])
+        by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
+        for path, time_ms in zip(frames.paths, frames.times_ms):
+            by_path[path].append(time_ms)
+        over = [
+            forecast.forecast_ms(path) / float(np.quantile(times, 0.99))
+            for path, times in by_path.items()
+        ]
+        if load != 'alone':
+            bound_ms *= _slowdowns(profile, space, frames)
+        rows.append(
+            {
+                'bound': 'wcet, as it is shipped',
+                'load': load,
+                'frames': len(bound_ms),
+                'overruns': float(np.mean(frames.times_ms > bound_ms)),
+                'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
+                'over_latency_median': float(np.median(bound_ms / frames.times_ms)),
+            }
+        )
     return rows
 
 
-def _slowdowns(profile: LatencyProfile, space, frames: Frames) -> np.ndarray:
+def _slowdowns(profile: LatencyProfile, space: PathSpace, frames: Frames) -> np.ndarray:
     """Median of the 20 frames before over what was expected of them, at least 1."""
     expected = SegmentForecast(space, {key: times.p50 for key, times in profile.segments.items()})
     ratios = [
