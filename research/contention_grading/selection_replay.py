@@ -163,7 +163,8 @@ def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms
         delay_ms = float(row[chosen[-1]])
         learns_ms = now_ms()
         method.observe(model, delay_ms)
-        spent_ms += now_ms() - learns_ms + chosen_ms - begun_ms
+        spent_ms += chosen_ms - begun_ms
+        spent_ms += now_ms() - learns_ms
     late = trace[np.arange(len(trace)), chosen] >= terms.threshold_ms
     qualities = np.array([terms.qualities[name] for name in names])[chosen]
     runs = [len(list(run)) for is_late, run in itertools.groupby(late.tolist()) if is_late]

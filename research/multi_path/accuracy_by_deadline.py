@@ -176,9 +176,10 @@ def print_table(result: dict) -> None:
     """Every policy at every deadline."""
     rows = []
     for row in result['rows']:
-        loss = '{:.1f} ({:.1f} to {:.1f})'.format(row['loss']['ap'], *row['loss']['ap_interval'])
-        cells = (row['policy'], row['relative_deadline'], row['deadline_ms'], row['ap'])
-        rows.append((*cells, loss, f'{row["missed"]:.1%}'))
+        low, high = row['loss']['ap_interval']
+        loss = f'{row["loss"]["ap"]:.1f} ({low:.1f} to {high:.1f})'
+        known = [row[name] for name in ('policy', 'relative_deadline', 'deadline_ms', 'ap')]
+        rows.append((*known, loss, f'{row["missed"]:.1%}'))
     show(
         f'{result["images"]} images of {result["dataset"]}; full path: AP {result["full_path"]["ap"]:.1f}',
         'policy | relative | deadline | AP | loss, 95 % | missed',

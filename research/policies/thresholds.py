@@ -100,8 +100,11 @@ class ThresholdPolicy:
         self._after_proposals = self._segments[self._proposals.name] + 1
         # None of these depends on the time left, and a path space is finite: each is worked out once.
         self._quality = cache(quality.quality)
-        for find in ('_rest_ms', '_segment_ms', '_head_times_ms', '_skip_tau_ms', '_cheapest'):
-            setattr(self, find, cache(getattr(self, find)))
+        self._rest_ms = cache(self._find_rest_ms)
+        self._segment_ms = cache(self._find_segment_ms)
+        self._head_times_ms = cache(self._find_head_times_ms)
+        self._skip_tau_ms = cache(self._find_skip_tau_ms)
+        self._cheapest = cache(self._find_cheapest)
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The path that the thresholds would give if every segment took its bound; see `Policy.plan`."""
@@ -177,31 +180,31 @@ class ThresholdPolicy:
             return self.proposals(path, left_ms, factor)
         return self.head(path, left_ms, factor)
 
-    def _skip_tau_ms(self, path: ExecutionPath, skip: str) -> float:
+    def _find_skip_tau_ms(self, path: ExecutionPath, skip: str) -> float:
         segment = self._segments[skip]
         runs = self._cheapest(path, segment).replace(
             **{skip: self._space.operator(skip).settings[-1]}
         )
         return self._rest_ms(runs, segment)
 
-    def _head_times_ms(self, path: ExecutionPath, segment: int) -> list[float]:
+    def _find_head_times_ms(self, path: ExecutionPath, segment: int) -> list[float]:
         # t_SN_j at the path's number of proposals: all from a segment on, such as that of region features, to the end.
         return [
             self._rest_ms(path.replace(**{self._switch.name: head}), segment)
             for head in self._switch.settings
         ]
 
-    def _segment_ms(self, path: ExecutionPath, segment: int) -> float:
+    def _find_segment_ms(self, path: ExecutionPath, segment: int) -> float:
         if self._space.key(segment, path) is None:
             return 0.0
         return max(0.0, self._rest_ms(path, segment) - self._rest_ms(path, segment + 1))
 
-    def _rest_ms(self, path: ExecutionPath, segment: int) -> float:
+    def _find_rest_ms(self, path: ExecutionPath, segment: int) -> float:
         if segment == len(self._space.segments):
             return 0.0
         return self._forecast.forecast_ms(path, segment)
 
-    def _cheapest(self, path: ExecutionPath, segment: int) -> ExecutionPath:
+    def _find_cheapest(self, path: ExecutionPath, segment: int) -> ExecutionPath:
         names = {passed.operator for passed in self._space.segments[segment:]}
         return path.replace(
             **{
