@@ -240,7 +240,8 @@ def draw_grading(
 
 def draw_pruning(found: dict, file: Path) -> None:
     """What each pruning keeps, and the delays by level of what is left to the last, as Figs. 10 to 12."""
-    delays_ms, kept = found['candidate_delays_ms'], found['kept']
+    delays_ms = found['candidate_delays_ms']
+    kept = found['kept']
     with picture(file, 2) as (left, right):
         for (name, paths), marker in zip(kept.items(), '.osx'):
             means_ms = [statistics.mean(delays_ms[path]) for path in paths]

@@ -22,7 +22,8 @@ _LAGS = 3  # ratios that a prediction looks back on
 _FORGETTING = 0.995  # weight of a frame against the one after it
 _FALL = 0.04  # part of the way down that what was followed takes per frame
 # Drift of the sums per frame, and the sum at which a change is detected; standard deviations.
-_SLACK, _ALARM = (1.5, 8.0)
+_SLACK = 1.5
+_ALARM = 8.0
 
 
 class DelayPredictor(Protocol):

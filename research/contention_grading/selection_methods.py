@@ -31,7 +31,8 @@ from expected_utility import ExpectedUtilityPolicy
 
 ALPHA, ETA = 0.01, 0.05  # target miss probability and calibration step, as in config/detector.yaml
 # As runtime/loading.py begins without a profile of whole paths.
-_WIDTH, _FIRST = (math.log(8.0), math.log(1.25))
+_WIDTH = math.log(8.0)
+_FIRST = math.log(1.25)
 
 
 class Method(Protocol):

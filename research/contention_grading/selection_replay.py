@@ -154,7 +154,8 @@ class Outcome:
 def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms) -> Outcome:
     """Runs a method over a trace `[frames, models]`, ms."""
     places = {name: at for at, name in enumerate(names)}
-    chosen, spent_ms = [], 0.0
+    chosen = []
+    spent_ms = 0.0
     for row in trace:
         begun_ms = now_ms()
         model = method.choose()

@@ -42,7 +42,8 @@ def test_one_level_is_a_result_whatever_the_noise(seed, noise):
 
 @pytest.mark.parametrize(('rare', 'levels'), [(20, 1), (50, 2)])
 def test_rare_delays_are_no_level(rare, levels):
-    often, seldom = stretches(40.0, frames=1000 - rare), stretches(80.0, frames=rare, seed=2)
+    often = stretches(40.0, frames=1000 - rare)
+    seldom = stretches(80.0, frames=rare, seed=2)
     assert len(grade_levels(np.concatenate([often, seldom]))) == levels
 
 

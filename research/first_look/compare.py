@@ -58,7 +58,8 @@ def main(run: Run) -> None:
 
 def times_ms(networks: list[YoloxDetector], rounds: int) -> dict[str, dict[str, float]]:
     """Medians of both, and of their ratio in each round, by size of the input."""
-    openvino, rows = load_openvino(), {}
+    openvino = load_openvino()
+    rows = {}
     for size, path in PATHS.items():
         height, width = networks[0].input_size_on(networks[0].path_space.parse(path))
         pixels = torch.rand(1, 3, height, width) * 255.0

@@ -101,7 +101,8 @@ class LayerTimer:
         after = self._weight(_OUTER_CHANNELS, shape.out_channels, 1)
         image = torch.rand(1, _OUTER_CHANNELS, shape.height, shape.width)
         image = image.contiguous(memory_format=torch.channels_last)
-        warm_up, times_ms = min(runs, 2), []
+        warm_up = min(runs, 2)
+        times_ms = []
         with torch.inference_mode():
             for _ in range(warm_up + runs):
                 features = conv2d(image, before)
@@ -125,7 +126,8 @@ def measure_layers(
 ) -> Samples:
     """Durations of layers in ms, measured until all are known well enough, or the time is over; blocks."""
     samples_ms: Samples = {shape: [] for shape in shapes}
-    until_ms, rng = now_ms() + limit_ms, random.Random(0)
+    until_ms = now_ms() + limit_ms
+    rng = random.Random(0)
     open_layers = list(samples_ms)
     while open_layers:
         rng.shuffle(open_layers)

@@ -100,7 +100,8 @@ class StepModel:
         Raises:
             ValueError: all values lie on one step.
         """
-        sizes, latencies = np.asarray(values, float), np.asarray(latencies_ms, float)
+        sizes = np.asarray(values, float)
+        latencies = np.asarray(latencies_ms, float)
         rounded = self._rounded(sizes)
         upper = self._on_upper(sizes)
         lines = [
@@ -145,7 +146,8 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
             the sweep resolves and repeats them: four times at least.
         latencies_ms: what was measured at them, each above 0 ms.
     """
-    sizes, latencies = np.asarray(values, float), np.asarray(latencies_ms, float)
+    sizes = np.asarray(values, float)
+    latencies = np.asarray(latencies_ms, float)
     distinct = np.unique(sizes)
     line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(
         sizes.tolist(), latencies.tolist()

@@ -32,7 +32,8 @@ class TimerOfKnownLayers:
     """Says what it was told."""
 
     def __init__(self, noise: dict[ConvolutionShape, float]) -> None:
-        self.rng, self.noise = random.Random(1), noise
+        self.rng = random.Random(1)
+        self.noise = noise
 
     def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
         share = self.noise[shape]
@@ -42,7 +43,8 @@ class TimerOfKnownLayers:
 
 
 def test_unsteady_layers_run_more_often():
-    steady, unsteady = replace(LAYER, in_channels=1), replace(LAYER, in_channels=2)
+    steady = replace(LAYER, in_channels=1)
+    unsteady = replace(LAYER, in_channels=2)
     timer = TimerOfKnownLayers({steady: 0.0, unsteady: 0.2})
     repetition = Repetition(accuracy=0.01, least=6, most=40)
     found = measure_layers([steady, unsteady], timer, repetition, math.inf)

@@ -60,8 +60,11 @@ HALF = 0.5  # of the full path's median time: where the goal is judged
 GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on Cityscapes
 MISS = 0.01  # target miss probability of the bounds
 DRAWS = 500
-DEVICE, THREADS = 'cpu', 1
-PROFILE_S, QUICK_PROFILE_S, QUICK_IMAGES = 40.0, 8.0, 4
+DEVICE = 'cpu'
+THREADS = 1
+PROFILE_S = 40.0
+QUICK_PROFILE_S = 8.0
+QUICK_IMAGES = 4
 NAMES = {
     'frontier': 'multi-path, frontier',
     'thresholds': "multi-path, the paper's thresholds",

@@ -127,8 +127,12 @@ def _model_for_branches(
     unit = columns.max(0)
     unit[unit == 0] = 1.0
     columns /= unit
-    execution, memory, near = columns[:, :4], columns[:, 4:5], columns[:, 5:]
-    nothing, each, of_near = np.zeros((count, 1)), np.eye(count), near_dominates[:, None]
+    execution = columns[:, :4]
+    memory = columns[:, 4:5]
+    near = columns[:, 5:]
+    nothing = np.zeros((count, 1))
+    each = np.eye(count)
+    of_near = near_dominates[:, None]
     # Unknown besides the 6 parameters: each layer's larger delay, which both delays bound from below.
     cover = np.hstack(
         (execution, np.where(of_near, nothing, memory), np.where(of_near, near, nothing), 0 * each)
@@ -139,10 +143,8 @@ def _model_for_branches(
             np.hstack((0 * execution, nothing, near, -each)),
         )
     )
-    rows, limits = (
-        np.vstack((-cover, larger)),
-        np.concatenate((-np.ones(count), np.zeros(2 * count))),
-    )
+    rows = np.vstack((-cover, larger))
+    limits = np.concatenate((-np.ones(count), np.zeros(2 * count)))
     cost = np.concatenate((execution.sum(0), np.zeros(2), np.ones(count)))
     bounds = [(0, None)] * 4 + [(0, unit[4]), (0, unit[5])] + [(0, None)] * count
     least = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method='highs')

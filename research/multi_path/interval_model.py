@@ -55,7 +55,8 @@ _GPU_LANES = 32
 _FEWEST_CPU_LANES = 4  # 128 bits: SSE2, NEON
 _GPU_LINE_BYTES = 128
 _CPU_LINE_BYTES = 64
-_COPY_BYTES, _COPIES = 2**28, 5
+_COPY_BYTES = 2**28
+_COPIES = 5
 _LANES = {'avx512f': 16, 'avx2': 8, 'avx': 8}  # flag of the CPU: 32-bit values in a vector
 _UNREAD_CLOCK_MHZ = 1000.0  # the fit is in cycles of this length then
 

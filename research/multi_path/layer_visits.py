@@ -123,7 +123,8 @@ def visit_layer(call: Callable[[], object], device: str) -> LayerVisit:
                 tuple(before.elapsed_time(after) for before, after in itertools.pairwise(marks)),
                 (0,) * VISIT_RUNS,
             )
-        switches, clock_ms = [_switches()], [now_ms()]
+        switches = [_switches()]
+        clock_ms = [now_ms()]
         for _ in range(VISIT_RUNS):
             call()
             clock_ms.append(now_ms())
@@ -208,9 +209,12 @@ def _run_co_runner(device: str, threads: int, utilisation, busy_s, worked_s, rea
             call()
         synchronise(device)
         ready.set()
-        parent, turns = multiprocessing.parent_process(), itertools.cycle(calls)
+        parent = multiprocessing.parent_process()
+        turns = itertools.cycle(calls)
         while parent.is_alive():
-            part, started, ended = utilisation.value, time.monotonic(), time.monotonic()
+            part = utilisation.value
+            started = time.monotonic()
+            ended = time.monotonic()
             while ended - started < part * _CO_RUNNER_PERIOD_S:
                 before = ended
                 next(turns)()

@@ -238,7 +238,8 @@ def judge_layers(
             over = max(seen[shape].execution) / oblivious[shape.family].wcet_ms(found)
             factors[shape.family] = max(factors[shape.family], over)
         for number, shape in enumerate(TABLE_VI):
-            found, family = seen[shape], shape.family
+            found = seen[shape]
+            family = shape.family
             wcet = models[family].wcet_ms(counts[shape])
             guess = oblivious[family].wcet_ms(counts[shape])
             judged = {
@@ -246,7 +247,8 @@ def judge_layers(
                 'oblivious': guess,
                 'oblivious_calibrated': guess * factors[family] + allowance,
             }
-            longest, uninterrupted = max(found.every), max(found.execution)
+            longest = max(found.every)
+            uninterrupted = max(found.execution)
             row = {
                 'layer': f'{_kind(shape)} {number % (len(TABLE_VI) // 2) + 1}',
                 'kind': _kind(shape),

@@ -12,7 +12,8 @@ from waiting import wait
 
 @pytest.mark.parametrize('shape', [ConvolutionShape(6, 4, 3, 2, 9, 11), GroupNormShape(4, 2, 5, 6)])
 def test_a_visit_times_all_runs_of_a_layer_but_the_first(shape: LayerShape) -> None:
-    runs, call = [], layer_call(shape, 'cpu')
+    runs = []
+    call = layer_call(shape, 'cpu')
     visit = visit_layer(lambda: runs.append(call()), 'cpu')
     assert [tuple(run.shape) for run in runs] == [(1, 4, 5, 6)] * 5
     assert len(visit.times_ms) == len(visit.switches) == 4

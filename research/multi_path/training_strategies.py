@@ -95,7 +95,8 @@ class StepCost:
 
     def mean(self, strategy: Strategy) -> float:
         """Operations per image of a strategy's step, on average over its schedule."""
-        draws, space = np.random.default_rng(0), self._network.path_space
+        draws = np.random.default_rng(0)
+        space = self._network.path_space
         return statistics.fmean(
             sum(
                 self._of(one.path, head)
@@ -200,8 +201,12 @@ def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], title: str) -> 
 def main(run: Run) -> None:
     args = run.args
     if run.quick:
-        args.seeds, args.steps, args.images, args.batch = 1, 2, 6, 1
-    training, validation = read_coco(args.data / 'train.json'), read_coco(args.data / 'val.json')
+        args.seeds = 1
+        args.steps = 2
+        args.images = 6
+        args.batch = 1
+    training = read_coco(args.data / 'train.json')
+    validation = read_coco(args.data / 'val.json')
     if run.quick:
         training = Sequence(training.name, training.class_names, training.frames[:20])
     network = fresh_network(args, training.class_names, 0)

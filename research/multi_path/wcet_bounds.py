@@ -51,7 +51,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
 
 BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
-JUDGED_PATHS, WATCHED_S = 50, 3.0
+JUDGED_PATHS = 50
+WATCHED_S = 3.0
 GOAL_OVER_P99 = 1.3
 
 
@@ -67,7 +68,8 @@ def main(run: Run) -> None:
     args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)
-    weights, facts = find_weights(DEFAULT_WEIGHTS), read_device_facts(args.device)
+    weights = find_weights(DEFAULT_WEIGHTS)
+    facts = read_device_facts(args.device)
     detector = load_detector(weights, args.device)
     use_engine(detector, 'auto', args.device, weights)
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
@@ -139,7 +141,8 @@ def run_frames(
     detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath], count: int, words: str
 ) -> Frames:
     """Frames of paths in turn."""
-    rng, ran = random.Random(11), []
+    rng = random.Random(11)
+    ran = []
     for number in track(range(count), words):
         path = paths[number % len(paths)]
         ran.append((path, time_frame(detector, rng.choice(images), path)[0]))
@@ -201,7 +204,9 @@ def budgets(
     count: int,
 ) -> list[dict]:
     """AP of frames that are planned by each kind of bound."""
-    space, rng, rows = detector.path_space, random.Random(5), []
+    space = detector.path_space
+    rng = random.Random(5)
+    rows = []
     policies = {
         'calibrated': FrontierPolicy(space, expected, quality),
         'wcet': FrontierPolicy(space, worst, quality),

@@ -53,7 +53,8 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
         crop_box(view.image_bgr, view.box_xyxy_px)
         for view in render_views(tuple(SIGN_FACES), 4, [grey], seed=HELD_OUT_SEED)
     ]
-    paths, rng = list(network.path_space), random.Random(0)
+    paths = list(network.path_space)
+    rng = random.Random(0)
     times_ms: list[list[float]] = [[] for _ in paths]
     for number, level in turns(range(len(paths)), jobs + 5):
         total_ms, _ = time_frame(network, rng.choice(crops), paths[level])
@@ -170,7 +171,8 @@ def main(run: Run) -> None:
     times = level_times(network, jobs, priority.between_frames)
     in_force = priority.in_force
     priority.restore()
-    facts, found = read_device_facts('cpu'), deviations(quality)
+    facts = read_device_facts('cpu')
+    found = deviations(quality)
     result = {
         'device': facts.name,
         'threads': 1,

@@ -55,7 +55,8 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
-        self._miss_cost, self._late_worth = miss_cost, late_worth
+        self._miss_cost = miss_cost
+        self._late_worth = late_worth
         self._belief = belief or SlowdownBelief()
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
         self._whole_ms = 0.0  # of the path that was chosen last
@@ -77,9 +78,11 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
-        planned, frontiers = self._place(path, segment), self._of_all(segment, 1.0)
+        planned = self._place(path, segment)
+        frontiers = self._of_all(segment, 1.0)
         group = frontiers.group_of[planned]
-        begin, end = frontiers.begins[group], frontiers.begins[group + 1]
+        begin = frontiers.begins[group]
+        end = frontiers.begins[group + 1]
         whole_ms = self._remaining_ms.item(0, planned)
         run_ms = whole_ms - self._remaining_ms.item(segment, planned)
         begun = (
@@ -129,7 +132,8 @@ class ExpectedUtilityPolicy(FrontierPolicy):
                 np.log(np.maximum(frontiers.remaining_ms, 1e-9)),
                 np.array(frontiers.qualities),
             )
-        logs, qualities = table[0][begin:end], table[1][begin:end]
+        logs = table[0][begin:end]
+        qualities = table[1][begin:end]
         if remaining_ms == math.inf:
             return qualities
         if remaining_ms <= 0.0:
@@ -148,7 +152,8 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         remaining_ms: float,
         factor: float,
     ) -> Choice:
-        chosen, times_ms = frontiers.members[at], frontiers.remaining_ms
+        chosen = frontiers.members[at]
+        times_ms = frontiers.remaining_ms
         self._whole_ms = self._remaining_ms.item(0, chosen)
         return Choice(
             self._paths[chosen],

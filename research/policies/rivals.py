@@ -18,9 +18,17 @@ from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.time_model import Forecast
 
 # Wan et al. 2020, ALERT (USENIX ATC), section 3.4: constants of the filter.
-_ALERT_GAIN, _ALERT_R, _ALERT_Q, _ALERT_ALPHA = 0.5, 0.001, 0.1, 0.3
-_PID_ETA, _PID_WIDTH, _PID_SATURATION = 0.05, math.log(8.0), 5.0
-_RAMS_TIERS, _RAMS_DOWN, _RAMS_UP, _RAMS_CALM = 3, 0.9, 0.6, 10
+_ALERT_GAIN = 0.5
+_ALERT_R = 0.001
+_ALERT_Q = 0.1
+_ALERT_ALPHA = 0.3
+_PID_ETA = 0.05
+_PID_WIDTH = math.log(8.0)
+_PID_SATURATION = 5.0
+_RAMS_TIERS = 3
+_RAMS_DOWN = 0.9
+_RAMS_UP = 0.6
+_RAMS_CALM = 10
 _LEAST_DEVIATION = 1e-3
 
 
@@ -66,7 +74,10 @@ class Alert(_ChosenOnce):
         self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
     ) -> None:
         super().__init__(paths, forecast, quality)
-        self._mean, self._variance, self._gain, self._q = 1.0, 0.1, _ALERT_GAIN, _ALERT_Q
+        self._mean = 1.0
+        self._variance = 0.1
+        self._gain = _ALERT_GAIN
+        self._q = _ALERT_Q
         self._innovation = 0.0
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
@@ -106,7 +117,10 @@ class ConformalPid(_ChosenOnce):
         alpha: float = 0.01,
     ) -> None:
         super().__init__(paths, forecast, quality)
-        self._alpha, self._tracked, self._errors, self._frames = alpha, math.log(1.25), 0.0, 0
+        self._alpha = alpha
+        self._tracked = math.log(1.25)
+        self._errors = 0.0
+        self._frames = 0
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
@@ -149,7 +163,8 @@ class PressureTiers(_ChosenOnce):
         logs = np.log(self._ms)
         wanted = np.linspace(logs[0], logs[-1], _RAMS_TIERS)
         self._tiers = [int(np.argmin(np.abs(logs - log))) for log in wanted]
-        self._tier, self._calm = _RAMS_TIERS - 1, 0
+        self._tier = _RAMS_TIERS - 1
+        self._calm = 0
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; neither time nor `factor` is looked at."""
@@ -163,4 +178,5 @@ class PressureTiers(_ChosenOnce):
         if pressure > _RAMS_DOWN:
             self._tier = max(self._tier - 1, 0)
         elif self._calm >= _RAMS_CALM:
-            self._tier, self._calm = min(self._tier + 1, _RAMS_TIERS - 1), 0
+            self._tier = min(self._tier + 1, _RAMS_TIERS - 1)
+            self._calm = 0

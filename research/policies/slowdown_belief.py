@@ -35,27 +35,27 @@ class SlowdownBelief:
     """
 
     def __init__(self) -> None:
-        modes, scatters, width = len(_MODES), len(_SCATTERS), _PLACES[-1] - _PLACES[0]
+        modes = len(_MODES)
+        scatters = len(_SCATTERS)
+        width = _PLACES[-1] - _PLACES[0]
         self._outlier_density = _OUTLIERS / width
         above = (1.0 - _OUTLIERS) * norm.sf(_PLACES, _MODES[:, None], _SCATTERS[:, None, None])
         # [scatters, modes, places].
         self._above = above + _OUTLIERS * (_PLACES[-1] - _PLACES) / width
         self._above_flat = self._above.reshape(scatters * modes, -1)
         self._peaks = (1.0 - _OUTLIERS) / (math.sqrt(2.0 * math.pi) * _SCATTERS[:, None])
-        self._first_share, self._second_share = (
-            np.full(modes, 1.0 - _SECOND),
-            np.full(modes, _SECOND),
-        )
+        self._first_share = np.full(modes, 1.0 - _SECOND)
+        self._second_share = np.full(modes, _SECOND)
         self._ones = np.ones(modes)
-        of_one, of_two = (
-            _ONE_MODE / (scatters * modes),
-            (1.0 - _ONE_MODE) / (scatters * modes * (modes - 1)),
-        )
+        of_one = _ONE_MODE / (scatters * modes)
+        of_two = (1.0 - _ONE_MODE) / (scatters * modes * (modes - 1))
         new = np.where(np.eye(modes, dtype=bool), of_one, of_two)
         new = np.repeat(new[None], scatters, axis=0)
         # Of the frame to come: [scatters, first mode, second mode], and [scatters, its mode, the other mode].
-        self._drawn, self._staying = _DRAWN * new, (1.0 - _DRAWN) * new
-        self._drawn_begins, self._staying_begins = _ENDS * self._drawn, _ENDS * self._staying
+        self._drawn = _DRAWN * new
+        self._staying = (1.0 - _DRAWN) * new
+        self._drawn_begins = _ENDS * self._drawn
+        self._staying_begins = _ENDS * self._staying
         self._predict()
 
     def observe(self, ratio: float) -> None:

@@ -26,7 +26,8 @@ RATIOS = st.lists(st.floats(0.8, 8.0), max_size=8)
 @pytest.fixture(scope='module')
 def parts(make_forecast, make_quality):
     """Random times of segments and random qualities."""
-    rng, segment_ms = np.random.default_rng(5), {}
+    rng = np.random.default_rng(5)
+    segment_ms = {}
     forecast = make_forecast(
         SPACE, lambda key: segment_ms.setdefault(key, float(rng.uniform(1.0, 12.0)))
     )
@@ -36,7 +37,8 @@ def parts(make_forecast, make_quality):
 def policy_of(parts, cost: float, ratios=(), **options):
     """A policy whose frames have met some slowdowns; its frontiers are built once for each cost."""
     forecast, quality, made = parts
-    belief, key = SlowdownBelief(), (cost, *options.items())
+    belief = SlowdownBelief()
+    key = (cost, *options.items())
     for ratio in ratios:
         belief.observe(ratio)
     if key not in made:
@@ -91,9 +93,11 @@ def test_a_frame_that_has_been_slow_so_far_goes_on_with_a_cheaper_path_than_one_
     # each frame has its core for itself or shares it
     shares = np.random.default_rng(0).random(60) < 0.5
     policy, _ = policy_of(parts, 1.0, np.where(shares, 2.2, 1.0))
-    path, segment = policy.plan(math.inf, 1.0).path, 4
+    path = policy.plan(math.inf, 1.0).path
+    segment = 4
     whole_ms, rest_ms = (parts[0].forecast_ms(path, at) for at in (0, segment))
-    ran_ms, left_ms = whole_ms - rest_ms, 1.4 * rest_ms
+    ran_ms = whole_ms - rest_ms
+    left_ms = 1.4 * rest_ms
     alone, unknown, shared = (
         policy.redecide(path, segment, left_ms, 1.0, elapsed_ms)
         for elapsed_ms in (ran_ms, 0.0, 2.2 * ran_ms)

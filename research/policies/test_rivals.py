@@ -49,7 +49,8 @@ def test_the_filter_weighs_quality_by_the_chance_to_be_in_time():
 
 def test_the_conformal_quantile_is_exceeded_as_often_as_it_should_be():
     policy = ConformalPid(PATHS, Forecast(), QUALITY, alpha=0.05)
-    rng, exceeded = random.Random(0), 0
+    rng = random.Random(0)
+    exceeded = 0
     for _ in range(4000):
         choice = policy.plan(1000.0, 1.0)
         took_ms = choice.forecast_ms * math.exp(rng.gauss(0.0, 0.1))

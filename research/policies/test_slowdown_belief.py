@@ -53,7 +53,11 @@ def test_a_frame_of_which_only_a_least_time_is_known_counts():
 
 
 def test_probabilities_are_the_shares_that_happen_on_levels_as_it_expects_them():
-    rng, belief, said, happened, level = np.random.default_rng(3), SlowdownBelief(), [], [], 0.0
+    rng = np.random.default_rng(3)
+    belief = SlowdownBelief()
+    said = []
+    happened = []
+    level = 0.0
     places = np.log([1.1, 1.5, 2.0, 3.0])
     for _ in range(3000):
         if rng.random() < 1.0 / 60.0:

@@ -126,10 +126,8 @@ class ActiveDescent:
         """Changes the weights by what `gradients` found, in place; what is not finite changes nothing."""
         if not found:
             return
-        stretches, slopes = (
-            [stretch.detach() for stretch, _, _ in found],
-            [slope for _, _, slope in found],
-        )
+        stretches = [stretch.detach() for stretch, _, _ in found]
+        slopes = [slope for _, _, slope in found]
         norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
         if not math.isfinite(norm):
             return
@@ -210,10 +208,13 @@ class TimeBoundTrainer:
         seed: int = 0,
         clock_ms: Callable[[], float] = now_ms,
     ) -> None:
-        self.network, self.budget_ms = network, budget_ms
+        self.network = network
+        self.budget_ms = budget_ms
         self.descent = ActiveDescent(learning_rate)
         self.bounds: TimeBounds | None = None
-        self._loss, self._clock_ms, self._rng = loss, clock_ms, random.Random(seed)
+        self._loss = loss
+        self._clock_ms = clock_ms
+        self._rng = random.Random(seed)
         self._target_miss_probability = target_miss_probability
 
     def measure(self, inputs: Tensor, targets: object, rounds: int = 5) -> None:
@@ -247,7 +248,8 @@ class TimeBoundTrainer:
 
     def iterate(self, inputs: Tensor, targets: object) -> Iteration | None:
         """Trains on one batch; None, with no weight changed, where at present no bound fits the budget."""
-        bounds_ms, fit = self.bounds.bounds_ms, self.bounds.fit(self.budget_ms)
+        bounds_ms = self.bounds.bounds_ms
+        fit = self.bounds.fit(self.budget_ms)
         if not fit.fits_budget:
             self.bounds.observe(fit.utilisation, self._probe(fit.utilisation, inputs, targets))
             return None

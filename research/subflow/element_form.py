@@ -72,7 +72,8 @@ def sub_multiplication(x: Tensor, weight: Tensor, bias: Tensor | None, active: T
     Returns:
         `[N, O]`.
     """
-    inputs, outputs_ = x.detach().abs().amax(0) > 0, active > 0
+    inputs = x.detach().abs().amax(0) > 0
+    outputs_ = active > 0
     values = F.linear(
         x[:, inputs], weight[outputs_][:, inputs], None if bias is None else bias[outputs_]
     )
@@ -98,7 +99,8 @@ class MaskedNetwork(fx.Interpreter):
         masks: Mapping[str, Tensor] | None = None,
     ) -> None:
         super().__init__(network.body)
-        self._activation, self._masks = activation, dict(masks or {})
+        self._activation = activation
+        self._masks = dict(masks or {})
         self._channels = {
             name: _vector(spans, activation) for name, (_, spans) in network.neurons.items()
         }
@@ -151,7 +153,8 @@ class ElementNetwork(MaskedNetwork):
 
     def call_module(self, target, args, kwargs):
         """Computes a layer's active outputs."""
-        layer, mask = self.fetch_attr(target), self._mask_behind(target)
+        layer = self.fetch_attr(target)
+        mask = self._mask_behind(target)
         if mask is None or not isinstance(layer, (sliced.Convolution, sliced.Linear)):
             return super().call_module(target, args, kwargs)
         if isinstance(layer, sliced.Linear):
@@ -211,7 +214,8 @@ def element_masks(
 def activation_vector(activation: Activation, group: int) -> Tensor:
     """So many ones as units of a group are active, the most important first, then zeros: uint8 `[units]`, a view into
     ones and zeros that exist once."""
-    units, kept = activation.groups[group].units, activation.kept[group]
+    units = activation.groups[group].units
+    kept = activation.kept[group]
     return _ones_and_zeros(units)[units - kept : 2 * units - kept]
 
 

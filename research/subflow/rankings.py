@@ -32,7 +32,8 @@ from deadline_perception.extras.elastic.importance import OutputSamples, of_unit
 
 # Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow
 # from others, which no more than rounding may blur, or because there are too few samples to tell.
-_DAMPING, _DAMPING_OF_FEW = 1e-6, 1e-2
+_DAMPING = 1e-6
+_DAMPING_OF_FEW = 1e-2
 _SINGULAR = (
     1e-7  # of a neuron's variance: what the others leave unexplained, below which rounding decides
 )
@@ -57,7 +58,8 @@ def by_obs(samples: OutputSamples) -> Tensor:
     """Importance of every neuron, float64 `[m]`, from two samples or more."""
     if samples.products is None:
         return _of_few(torch.cat(samples.few))
-    count, products = samples.count, samples.products
+    count = samples.count
+    products = samples.products
     mean = samples.sums / count
     covariance = (products - count * torch.outer(mean, mean)) / (count - 1)
     variance = covariance.diagonal().clamp(min=0.0)
@@ -80,7 +82,8 @@ def _unexplained(correlation: Tensor, damping: float) -> Tensor | None:
 
 def _of_few(samples: Tensor) -> Tensor:
     """The same of no more samples than neurons: the inverse's diagonal follows from a matrix of samples by samples."""
-    count, damping = len(samples), _DAMPING_OF_FEW
+    count = len(samples)
+    damping = _DAMPING_OF_FEW
     variance = samples.var(0)
     standardised = (samples - samples.mean(0)) / (
         torch.where(variance > 0.0, variance, 1.0) * (count - 1)

@@ -48,8 +48,10 @@ from parts.picture import picture
 ROBOT_BUDGETS_MS = {0.02: 220.0, 0.04: 198.0, 0.08: 154.0, 0.12: 110.0, 0.16: 66.0, 0.20: 22.0}
 SETTINGS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 TARGET, GOAL_OVER_BUDGET = 0.005, 0.01  # share of jobs that exceed their bound, and their budget
-DEADLINES, JOBS_OF_DEADLINE = 24, 200
-TIMED, THREADS = 60, 1
+DEADLINES = 24
+JOBS_OF_DEADLINE = 200
+TIMED = 60
+THREADS = 1
 
 
 @dataclass
@@ -128,10 +130,13 @@ def usefulness(
     between: Callable[[], None],
 ) -> list[dict[str, float]]:
     """At each deadline, expected accuracy of answers in time, in %."""
-    sample, bounds = data.test_inputs[:1], time_bounds(network, data.test_inputs[:1], between)
-    whole_ms, rows = bounds.bounds_ms[1.0], []
+    sample = data.test_inputs[:1]
+    bounds = time_bounds(network, data.test_inputs[:1], between)
+    whole_ms = bounds.bounds_ms[1.0]
+    rows = []
     for step in range(1, DEADLINES + 1):
-        deadline_ms, jobs = 1.5 * whole_ms * step / DEADLINES, Jobs(0.0)
+        deadline_ms = 1.5 * whole_ms * step / DEADLINES
+        jobs = Jobs(0.0)
         ours = [
             accuracies[u] * in_time
             for u, in_time in (
@@ -150,7 +155,8 @@ def robot(
     network: ElasticModule, data: Split, count: int, between: Callable[[], None]
 ) -> dict[float, dict[str, float]]:
     """By speed in m/s, what became of the jobs with its budget."""
-    rng, samples = random.Random(0), data.test_inputs.split(1)
+    rng = random.Random(0)
+    samples = data.test_inputs.split(1)
     bounds = time_bounds(network, samples[0], between)
     scale = 1.1 * bounds.bounds_ms[1.0] / max(ROBOT_BUDGETS_MS.values())
     jobs = {speed: Jobs(scale * budget_ms) for speed, budget_ms in ROBOT_BUDGETS_MS.items()}

@@ -67,7 +67,8 @@ def test_gradients_are_those_of_the_masked_network(kinds, utilisation):
 
 
 def test_steps_are_those_of_gradient_descent_with_momentum():
-    network, other = made_elastic(), made_elastic()
+    network = made_elastic()
+    other = made_elastic()
     descent = ActiveDescent(0.01)
     optimiser = torch.optim.SGD(other.parameters(), 0.01, 0.9)
     for seed in range(3):
@@ -93,7 +94,9 @@ class SimulatedDevice:
     """Time passes by the size of the sub-network, with noise and slow phases."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.now_ms, self._rng, self._phase = 0.0, np.random.default_rng(seed), 1.0
+        self.now_ms = 0.0
+        self._rng = np.random.default_rng(seed)
+        self._phase = 1.0
 
     def loss(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(outputs, labels)

@@ -53,7 +53,9 @@ class TimeBounds:
             _SCORE_WIDTH,
             min(math.log(max(1.0, initial_factor)), _SCORE_WIDTH),
         )
-        self._log_slowdown, longest, self._expected_ms = 0.0, _LEAST_MS, {}
+        self._log_slowdown = 0.0
+        longest = _LEAST_MS
+        self._expected_ms = {}
         for utilisation in sorted(expected_ms):
             longest = self._expected_ms[utilisation] = max(longest, expected_ms[utilisation])
 
