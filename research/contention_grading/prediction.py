@@ -70,13 +70,11 @@ class LaggedRegression:
         self._deviation_ms[candidate] = deviation
 
     def observe(self, candidate: str, delay_ms: float) -> None:
-        """See `DelayPredictor.observe`."""
         self._recent.append(
             (delay_ms - self._smallest_ms[candidate]) / self._deviation_ms[candidate]
         )
 
     def predict_ms(self, candidate: str) -> float:
-        """See `DelayPredictor.predict_ms`."""
         weights = self._weights[candidate]
         if not self._recent:
             return self._smallest_ms[candidate]
@@ -120,7 +118,6 @@ class AdaptiveRegression:
         self._covariance = np.eye(len(self._inputs)) * 0.1
 
     def observe(self, candidate: str, delay_ms: float) -> None:
-        """See `DelayPredictor.observe`."""
         log_ratio = math.log(
             min(max(delay_ms / self._idle_ms[candidate], 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)
         )
@@ -158,6 +155,5 @@ class AdaptiveRegression:
         return False
 
     def predict_ms(self, candidate: str) -> float:
-        """See `DelayPredictor.predict_ms`."""
         log_ratio = max(0.0, float(self._weights @ self._inputs), self._followed)
         return self._idle_ms[candidate] * math.exp(min(log_ratio, math.log(MAX_SLOWDOWN)))

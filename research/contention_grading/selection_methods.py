@@ -76,11 +76,10 @@ class Fixed:
         self._model = model
 
     def choose(self) -> str:
-        """See `Method`."""
         return self._model
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
+        """Learns nothing: it is fixed."""
 
 
 class Oracle:
@@ -100,7 +99,6 @@ class Oracle:
         self._choices = iter([names[at] for at in utilities.argmax(1)])
 
     def choose(self) -> str:
-        """See `Method`."""
         return next(self._choices)
 
     def observe(self, model: str, delay_ms: float) -> None:
@@ -150,11 +148,9 @@ class PolicyMethod:
             self._policy.prepare()
 
     def choose(self) -> str:
-        """See `Method`."""
         return self._ladder.name(self._policy.plan(self._threshold_ms, 1.0).path)
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
         self._policy.observe(delay_ms, self._threshold_ms)
 
 
@@ -193,7 +189,6 @@ class Predicting:
         self.misses = 0
 
     def choose(self) -> str:
-        """See `Method`."""
         factor = 1.0 if self._calibrator is None else self._calibrator.factor
         for model in self._ranked:
             predicted_ms = self._predictor.predict_ms(model)
@@ -204,7 +199,6 @@ class Predicting:
         return self._fastest
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
         if self._calibrator is None:
             self.misses += delay_ms > self._predicted_ms
         else:
@@ -233,7 +227,6 @@ class Ours:
         self._surprise = 1.0
 
     def choose(self) -> str:
-        """See `Method`."""
         self._slowdown = max(
             self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any], self._surprise
         )
@@ -241,7 +234,6 @@ class Ours:
         return self._ladder.name(self._policy.plan(self._terms.threshold_ms, factor).path)
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
         ratio = delay_ms / self._terms.idle_ms[model]
         # As SlowdownEstimator: a frame beyond its bound counts at once.
         self._surprise = (

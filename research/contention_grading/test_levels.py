@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from levels import UnitDelay, delay_density, grade_levels, match_units
+from levels import UnitDelay, grade_levels, match_units
 
 
 def stretches(*levels_ms, frames: int = 300, noise: float = 0.03, seed: int = 0) -> np.ndarray:
@@ -45,16 +45,6 @@ def test_rare_delays_are_no_level(rare, levels):
     often = stretches(40.0, frames=1000 - rare)
     seldom = stretches(80.0, frames=rare, seed=2)
     assert len(grade_levels(np.concatenate([often, seldom]))) == levels
-
-
-def test_the_density_integrates_to_one_and_peaks_at_the_delays():
-    delays = stretches(40.0, 80.0)
-    grid_ms, density = delay_density(delays)
-    steps = np.diff(np.log(grid_ms))
-    assert steps.max() - steps.min() < 1e-9
-    assert np.sum(density) * steps[0] == pytest.approx(1.0, rel=0.01)
-    top_ms = grid_ms[int(np.argmax(density))]
-    assert min(abs(top_ms / level_ms - 1.0) for level_ms in (40.0, 80.0)) < 0.03
 
 
 def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewest_of_equal_ones():

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from baselines import FixedPath, Reactive, spread_evenly
+from baselines import FixedPath, Reactive
 
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
@@ -61,11 +61,3 @@ def test_reactive_climbs_after_a_frame_in_time_and_descends_after_a_late_one(mod
         policy.observe(latency_ms, 20.0)
     assert taken == ([0, 1, 2, 3, 4, 0, 1] if to_the_lowest else [0, 1, 2, 3, 4, 3, 4])
     assert ladder.index(str(policy.plan(20.0, 1.0).path)) == (0 if to_the_lowest else 3)
-
-
-def test_rungs_lie_evenly_on_a_logarithmic_scale_with_both_ends_and_none_twice():
-    paths = list(SPACE)[:5]
-    frontier = [(path, time_ms, 0.5) for path, time_ms in zip(paths, (1.0, 2.0, 9.5, 12.0, 100.0))]
-    assert spread_evenly(frontier, 3) == [paths[0], paths[2], paths[4]]
-    assert spread_evenly(frontier, 50) == paths
-    assert spread_evenly(frontier[:1], 4) == paths[:1]

@@ -105,11 +105,3 @@ def test_a_frame_that_has_been_slow_so_far_goes_on_with_a_cheaper_path_than_one_
     assert alone.path == path
     assert shared.forecast_ms < alone.forecast_ms
     assert shared.forecast_ms <= unknown.forecast_ms <= alone.forecast_ms
-
-
-def test_a_late_frame_counts_with_the_time_that_it_had(parts):
-    policy, belief = policy_of(parts, 1.0)
-    before = chance(belief, 1.0, 1.5)
-    forecast_ms = policy.plan(140.0, 1.0).forecast_ms
-    policy.observe(math.inf, 2.0 * forecast_ms)
-    assert chance(belief, 1.0, 1.5) > before + 0.1

@@ -2,8 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from slowdown_belief import SlowdownBelief
 
 
@@ -67,13 +65,3 @@ def test_probabilities_are_the_shares_that_happen_on_levels_as_it_expects_them()
         happened.append(log_ratio > places)
         belief.observe(math.exp(log_ratio))
     assert np.mean(said, axis=0) == pytest.approx(np.mean(happened, axis=0), abs=0.04)
-
-
-@settings(max_examples=25, deadline=None)
-@given(ratios=st.lists(st.floats(1e-3, 1e3), max_size=20), least=st.floats(1e-3, 1e3))
-def test_whatever_frames_take_probabilities_fall_from_one_to_none(ratios, least):
-    belief = after(*ratios)
-    belief.observe_at_least(least)
-    found = belief.probability_above(np.linspace(-5.0, 5.0, 200))
-    assert found[0] > 0.99 and found[-1] < 0.01
-    assert (np.diff(found) <= 1e-12).all()
