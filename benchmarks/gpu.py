@@ -35,7 +35,6 @@ CUDA_TESTS = (
     'test/networks/multi_path/test_checkpoint.py',
     'test/extras/training',
     'research/multi_path/test_layer_visits.py',
-    'research/layer_latency/test_layer_sweep.py',
     'test/extras/contention/test_unit.py',
     'test/extras/contention/test_load.py',
     'test/tools/test_profile.py',
@@ -84,7 +83,7 @@ PARTS = (
     ),
     Part(
         'wcet_bounds',
-        'the analytical model of CUDA graphs: predictions, bounds, AP',
+        'the analytical model of CUDA graphs: bounds, AP',
         'research/multi_path/wcet_bounds.py --device cuda --frames 6000 '
         '--out {into}/wcet_bounds.json',
         9,

@@ -246,6 +246,20 @@ def test_a_plan_leaves_room_for_interruptions_and_says_so():
         assert decision.bound_ms == pytest.approx(decision.forecast_ms + extra_ms)
 
 
+def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up():
+    class Told(FixedPath):
+        outcomes = []
+
+        def observe(self, latency_ms, remaining_ms):
+            self.outcomes.append((latency_ms, remaining_ms))
+
+    policy = Told(SPACE.smallest, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
+    for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
+        run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
+    cheapest_ms = pytest.approx(CHEAPEST_MS)
+    assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
+
+
 class NoWork(SegmentRun):
     def compute(self, name, key):
         pass
