@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from deadline_perception.core.decoding import Count, Finite, Number, decode
+from deadline_perception.core.decoding import Count, Finite, decode
 from deadline_perception.core.untrusted_file import FileRefused
 
 
@@ -24,18 +24,6 @@ class Whole:
     size: tuple[int, int]
     parts: tuple[Part, ...] = ()
     share: Finite = 0.0
-
-
-@dataclass(frozen=True)
-class Tables:
-    parts: dict[str, Part]
-
-
-def test_lists_become_tuples_and_numbers_floats():
-    content = {'size': [1, 10**29], 'parts': [{'count': 0, 'name': 'a'}], 'share': 1}
-    whole = decode(content, Whole, 'whole')
-    assert whole == Whole((1, 10**29), (Part(0, 'a'),), 1.0) and isinstance(whole.share, float)
-    assert str(decode([1, 1.0], list[Number], 'numbers')) == '[1, 1.0]'
 
 
 @pytest.mark.parametrize(
@@ -59,18 +47,3 @@ def test_lists_become_tuples_and_numbers_floats():
 def test_another_type_range_or_name_is_refused_by_place_and_value(change, message):
     with pytest.raises(FileRefused, match=f'^{message}'):
         decode({'size': [1, 2]} | change, Whole, 'whole')
-
-
-@pytest.mark.parametrize(
-    ('content', 'message'),
-    [
-        ({'a': {'count': 'x'}}, r"parts\['a'\].count is 'x', expected int, got str"),
-        ({3: {'count': 1}}, 'parts is .*, expected str, got int'),
-        ([], r'parts is \[\], expected object, got array'),
-    ],
-)
-def test_an_entry_of_a_table_is_named_by_its_key(content, message):
-    with pytest.raises(FileRefused, match=f'^{message}'):
-        decode(content, dict[str, Part], 'parts')
-    with pytest.raises(FileRefused, match=rf'^tables\.{message}'):
-        decode({'parts': content}, Tables, 'tables')

@@ -104,15 +104,6 @@ def test_names_worked_out_by_hand():
     assert unsaid.parse('whole') == unsaid.largest
 
 
-@pytest.mark.parametrize(
-    'name',
-    ['', 'whole', 's00', 's000-wa', 's02-wa', 's00-wc', 's00-wa ', 's00-r0.5-wa', 's00--wa'],
-)
-def test_other_names_are_refused(name):
-    with pytest.raises(ValueError, match='expected a form such as s00-wa or s11-r0.25-wb'):
-        SPACE.parse(name)
-
-
 def test_keys_name_what_decides_the_work_and_a_skipped_segment_has_none():
     keys = SPACE.keys(SPACE.parse('s01-r0.50-wb'))
     assert keys == ('begin', 'resize@r0.50', 'deep0@r0.50', 'end@wb-r0.50')
@@ -168,29 +159,6 @@ def test_alternatives_that_are_not_decided_before_are_refused(only_on):
     )
     with pytest.raises(ValueError, match='segment end runs only on'):
         PathSpace(ALTERNATIVES.operators[:2], segments)
-
-
-def test_operators_are_decided_in_the_order_of_segments():
-    path = SPACE.parse('s10-r0.50-wb')
-    prefixes = [SPACE.prefix(path, segment) for segment in range(6)]
-    assert prefixes == [(), (), (1,), (1, 0), (1, 0, 1), (1, 0, 1, 0)]
-    assert [operator.name for operator in SPACE.of_kind(SKIP)] == ['deep0', 'deep1']
-    assert SPACE.of_kind('width') == ()
-
-
-def test_settings_lie_on_a_scale_of_work():
-    counts = Operator('count', 'proposals', (1, 10, 100), 'p')
-    assert counts.positions == pytest.approx((0.0, 2.302585, 4.605170))
-    assert Operator('width', 'width', (0.25, 1.0), 'w').positions == (0.25, 1.0)
-    assert Operator('way', 'switch', ('b', 'a'), 'h').positions == (0.0, 1.0)
-    assert Operator('level', 'level', (0, 1, 7), 'l').positions == (0.0, 1.0, 2.0)
-
-
-def test_a_path_belongs_to_the_space_it_was_made_of():
-    assert SPACE.largest in SPACE and PathSpace(SPACE.operators, SPACE.segments).largest in SPACE
-    assert CLASSIFIER.largest not in SPACE and str(SPACE.largest) not in SPACE
-    same_sizes = PathSpace((Operator('level', 'level', (1, 2, 3, 5), 'l'),), CLASSIFIER.segments)
-    assert same_sizes.largest not in CLASSIFIER
 
 
 def test_a_path_knows_its_settings_and_changes_by_name():

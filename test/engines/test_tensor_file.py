@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -15,24 +14,6 @@ from deadline_perception.engines.tensor_file import read_header, read_tensors
 from deadline_perception.extras.weights_writer import write_tensors
 
 WEIGHTS = {'layer.weight': torch.arange(6.0).reshape(2, 3), 'layer.count': torch.tensor(3)}
-
-
-def test_round_trip(tmp_path):
-    file = tmp_path / 'folder' / 'weights.safetensors'
-    before = os.umask(0o022)
-    try:
-        write_tensors(file, {**WEIGHTS, 'turned': WEIGHTS['layer.weight'].T}, {'recipe': 'none'})
-    finally:
-        os.umask(before)
-    header = read_header(file)
-    assert header.metadata == {'recipe': 'none'} and header.tensors['turned'] == {
-        'dtype': 'F32',
-        'shape': [3, 2],
-    }
-    found = read_tensors(file, header)
-    torch.testing.assert_close(found['turned'], WEIGHTS['layer.weight'].T, rtol=0, atol=0)
-    assert found['layer.count'] == 3 and file.stat().st_mode & 0o777 == 0o644
-    assert list(file.parent.iterdir()) == [file]
 
 
 def test_a_file_that_is_replaced_between_its_header_and_its_tensors_is_refused(tmp_path):

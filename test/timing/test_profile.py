@@ -1,6 +1,5 @@
 import json
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +14,6 @@ from deadline_perception.timing.profile import (
     LatencyProfile,
     default_profile_path,
     measure_profile,
-    time_frame,
-    wait_for_frame,
 )
 from deadline_perception.timing.quantiles import Quantiles
 
@@ -72,53 +69,11 @@ def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls
     assert largest.max == largest_ms
 
 
-def test_each_frame_is_waited_for_as_a_cameras(network, images, monkeypatch):
-    waits = []
-    monkeypatch.setattr(
-        'deadline_perception.timing.profile.wait_for_frame',
-        lambda: waits.append(len(network.started)),
-    )
-    measure_profile(network, images, repeats=1, whole_paths=2, path_repeats=1)
-    assert waits == list(range(len(network.started)))
-    memory = bytearray(1 << 26)
-    monkeypatch.setattr('mmap.mmap', lambda _, size: memoryview(memory)[:size])
-    begun_s = time.monotonic()
-    wait_for_frame()
-    assert time.monotonic() - begun_s >= 0.02  # threads and cores sleep ...
-    assert memory.count(1) == len(memory)  # ... and caches hold other things
-
-
-def test_first_calls_and_whole_paths_are_kept_out_of_the_segments(network, images, monkeypatch):
-    monkeypatch.setattr('deadline_perception.timing.profile._DISTURBED', float('inf'))
-    profile = measure_profile(network, images, repeats=2, whole_paths=2, path_repeats=4, seed=1)
-    warm_up_frames = len(network.started) - 2 * 4 - profile.segments['pre'].count
-    assert warm_up_frames >= 8  # as many as it takes to run every segment once
-    first = {
-        name for path in network.started[:warm_up_frames] for name in network.path_space.keys(path)
-    }
-    assert first == set(network.path_space.carriers())
-
-
-def test_time_limit_stops_as_soon_as_every_segment_has_some_samples(network, images):
-    profile = measure_profile(
-        network, images, repeats=500, whole_paths=2, path_repeats=100, time_limit_s=0.0
-    )
-    counts = [times.count for times in profile.segments.values()]
-    assert 5 <= min(counts) < 20
-    assert min(times.count for times in profile.paths.values()) >= 1
-
-
 def test_the_same_seed_runs_the_same_paths(network, images):
     other = type(network)(network.path_space)
     for measured in (network, other):
         measure_profile(measured, images, repeats=2, whole_paths=2, path_repeats=1, seed=3)
     assert network.started == other.started
-
-
-def test_time_of_a_frame_covers_its_segments(network, images):
-    total_ms, segments_ms = time_frame(network, images[0], network.path_space.largest)
-    assert len(segments_ms) == len(network.path_space.segments)
-    assert total_ms >= sum(segments_ms) > 0.0
 
 
 IMAGE = np.zeros((32, 64, 3), np.uint8)
@@ -150,15 +105,6 @@ def test_file_round_trip_is_exact_and_readable(tmp_path):
         assert LatencyProfile.load(file) == kept
         lines = [line for line in file.read_text().splitlines() if '"p50"' in line]
         assert len(lines) == len(kept.segments) + len(kept.paths)
-
-
-def test_a_profile_fits_what_it_was_measured_for():
-    single = replace(FACTS, threads=1)
-    for measured, facts in (
-        (FACTS, replace(FACTS, cores=1)),
-        (single, replace(single, wait_policy='active')),  # one thread waits for nobody
-    ):
-        assert replace(PROFILE, facts=measured).mismatches(**HERE | {'facts': facts}) == []
 
 
 @pytest.mark.parametrize(
@@ -219,27 +165,8 @@ def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, place, value, m
         LatencyProfile.load(file)
 
 
-def test_the_digest_tells_one_measurement_from_another():
-    assert replace(PROFILE).digest == PROFILE.digest
-    others = (
-        {'date': '2026-01-03T03:04:05+00:00'},
-        {'engine': 'cuda_graphs'},
-        {'facts': replace(FACTS, torch_version='3.0')},
-    )
-    digests = {replace(PROFILE, **other).digest for other in others}
-    assert len(digests | {PROFILE.digest}) == 4
-
-
 def test_default_place_names_network_device_and_threads(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     expected = tmp_path / 'deadline_perception' / 'profiles' / 'compact-test-board-9-t2.json'
     assert default_profile_path('compact', FACTS) == expected
     assert default_profile_path('compact', FACTS, tmp_path / 'models').parent == tmp_path / 'models'
-
-
-def test_times_under_contention_of_an_older_profile_are_passed_over(tmp_path):
-    PROFILE.save(tmp_path / 'profile.json')
-    content = json.loads((tmp_path / 'profile.json').read_text())
-    level = {'units': {'core': 2}, 'segments': content['segments'], 'paths': content['paths']}
-    (tmp_path / 'profile.json').write_text(json.dumps({**content, 'levels': [level]}))
-    assert LatencyProfile.load(tmp_path / 'profile.json') == PROFILE

@@ -94,15 +94,6 @@ def test_a_slow_network_is_timed_less_often(detector, reference, monkeypatch, en
     assert {of_path.count for of_path in found.paths.values()} == {count}
 
 
-def test_each_timed_frame_is_waited_for_as_in_the_reference(detector, reference, monkeypatch):
-    order, real = [], transferred_profile.time_frame
-    noted = lambda *frame: order.append('frame') or real(*frame)  # noqa: E731
-    monkeypatch.setattr(transferred_profile, 'wait_for_frame', lambda: order.append('wait'))
-    monkeypatch.setattr(transferred_profile, 'time_frame', noted)
-    transfer(reference, detector, paths=2, repeats=2)
-    assert order == ['wait', 'frame'] * 6  # of two paths, a first round and two repeats
-
-
 def test_the_reference_is_of_the_same_network_processor_and_engine(detector, reference, tmp_path):
     facts = reference.facts
     newer = replace(reference, engine='openvino 2')  # which none of these fits

@@ -102,16 +102,6 @@ def test_without_ros_it_says_how_to_get_it(monkeypatch):
         assert words in done.stderr
 
 
-def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsys):
-    write_drive(tmp_path / 'recording', frames=30)
-    sequence, notes = demo.open_sequence(arguments('--seconds', '3'))
-    facts = {'ros_distro': 'jazzy', 'name': 'some processor'}
-    assert demo._report(tmp_path / 'out', tmp_path / 'recording', sequence, facts, notes) == 0
-    assert 'frames that some path fitted' in capsys.readouterr().out.replace('\n', ' ')
-    page = (tmp_path / 'out/report.html').read_text()
-    assert 'some processor' in page and 'Source: drive-seed12' in page
-
-
 @pytest.mark.slow
 def test_report_holds_the_run_against_fixed_paths_on_its_own_images(tmp_path, monkeypatch):
     write_drive(tmp_path / 'recording', frames=30)

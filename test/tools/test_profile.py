@@ -1,28 +1,9 @@
-import shutil
-from functools import partial
-
 import pytest
 import torch
-from made_up_labels import known
 from measurable_network import run_command
-from plain_images import grey, write_images
 
-from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.tools.model_conventions import TrialImages
-from deadline_perception.tools.profile import spread_images, sufficiency
-
-
-@pytest.mark.parametrize('count', [39, 79, 400])
-def test_images_are_spread_to_the_end_of_a_source(count):
-    frames = tuple(
-        Frame(str(at), at, partial(grey, 2, 2, at % 256), ground_truth=known())
-        for at in range(count)
-    )
-    tried = TrialImages.of(Sequence('numbered', (), frames)).images_bgr
-    for images in (spread_images(frames, 20), tried):
-        assert 10 <= len(images) <= 20
-        assert count - count // 10 - 1 <= int(images[-1][0, 0, 0]) + count // 256 * 256
+from deadline_perception.tools.profile import sufficiency
 
 
 @pytest.mark.slow
@@ -45,24 +26,6 @@ def test_measures_as_the_node_runs_and_writes_where_it_looks(measurable_weights,
     ):
         assert shown in run.stdout
     assert 'measuring measurable on cpu' in run.stderr
-
-
-@pytest.mark.slow
-def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_path):
-    for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
-        blob.unlink()
-    images = write_images(tmp_path / 'images', prepared.images)
-    weights = shutil.copy(prepared.weights, tmp_path)
-    shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
-    command = ['profile', '--weights', weights, '--source', images]
-    environment = {'XDG_CACHE_HOME': str(prepared.cache)}
-    run = run_command(*command, '--quick', '--minutes', '0.03', environment=environment)
-    assert run.returncode == 0, run.stderr
-    assert 'preparing' in run.stderr and '8 bit' in run.stdout and 'openvino' in run.stdout
-    (file,) = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t2.json')
-    assert LatencyProfile.load(file).engine.startswith('openvino ')
-    again = run_command(*command, '--prepare-only', '--engine', 'openvino', environment=environment)
-    assert again.returncode == 0 and 'preparing' not in again.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,11 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
-import torch
 
 from deadline_perception.core.json_file import JsonFileError
-from deadline_perception.extras.configuration_file import find_configuration, save_configuration
+from deadline_perception.extras.configuration_file import find_configuration
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT, ORIN, PAPER
-from deadline_perception.extras.faster_rcnn.network import FasterRcnn
-from deadline_perception.networks.multi_path.configuration import configurations, read_shape
-from deadline_perception.networks.multi_path.operators import SlicedNorm
+from deadline_perception.networks.multi_path.configuration import read_shape
 from deadline_perception.networks.multi_path.shape import HeadConfig
 
 
@@ -59,17 +56,6 @@ def test_impossible_heads_are_refused():
         HeadConfig(0, ())
 
 
-@pytest.mark.parametrize('config', configurations().values(), ids=lambda config: config.name)
-def test_a_configuration_survives_its_file(config, tmp_path):
-    mine = replace(config, name='mine')
-    file = tmp_path / 'new' / 'mine.json'
-    save_configuration(mine, file)
-    found = find_configuration(str(file))
-    assert found == mine
-    assert json.dumps(asdict(found)) == json.dumps(asdict(mine)), 'as the network hash sees it'
-    assert find_configuration(config.name) is config
-
-
 def test_configurations_of_earlier_versions_have_group_norms_and_one_scale():
     """And the identity that their weights files name."""
     older = replace(COMPACT, norm='group', scales=(1.0,))
@@ -93,32 +79,3 @@ def test_a_configuration_that_is_none_is_named(tmp_path):
         with pytest.raises(JsonFileError, match=f'broken.json {message}') as caught:
             find_configuration(str(file))
         assert len(str(caught.value)) < 1000
-
-
-@pytest.mark.parametrize(
-    'change, message',
-    [
-        ({'colour': 3}, "configuration has 'colour', expected name, input_size, "),
-        ({'widths': [1.0, float('nan')]}, r'configuration.widths\[1\] is nan, expected float'),
-        ({'stem_channels': True}, 'configuration.stem_channels is True, expected int, got bool'),
-        ({'heads': [[0, 8]]}, r'configuration.heads\[0\] is \[0, 8\], expected object'),
-    ],
-)
-def test_records_of_another_kind_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        read_shape(json.loads(COMPACT.to_json()) | change)
-
-
-def test_narrow_widths_of_backbone_and_pyramid_are_their_own():
-    """A pyramid that can be halved asks nothing of the stem, whose groups could not."""
-    config = replace(COMPACT, name='own', stem_channels=16, norm_group_channels=16, widths=(1.0,))
-    with torch.device('meta'):
-        network = FasterRcnn(config, ('vehicle',))
-    norms = [norm for norm in network.backbone.modules() if isinstance(norm, SlicedNorm)]
-    assert {len(norm.rows) for norm in norms} == {1}
-    with pytest.raises(ValueError, match='64 channels at width 0.15 are no multiple of 16'):
-        replace(config, pyramid_widths=(1.0, 0.15))
-    channels = {'stem_channels': 100, 'stage_channels': (100, 200, 300, 400)}
-    hundreds = replace(config, **channels, norm_group_channels=1, widths=(1.0, 0.29))
-    width = hundreds.path_space.operator('width')
-    assert width.settings == (0.29, 1.0), '100 * 0.29 is not quite 29'

@@ -36,14 +36,6 @@ def test_a_saturated_machine_leaves_executions_as_they_are_within_a_half() -> No
     assert table.segments_ms == {'a': 1.0} and float(table.bound_ms(1.0)) == math.inf
 
 
-def test_interruptions_count_once_for_a_path() -> None:
-    table = WcetTable({'a': 2.0, 'b': 3.0}, Interference((10.0, 100.0), (4.0, 4.0)))
-    assert float(table.bound_ms(5.0)) == pytest.approx(9.0, abs=0.4)
-    assert (
-        float(table.bound_ms(2.0)) + float(table.bound_ms(3.0)) > float(table.bound_ms(5.0)) + 1.0
-    )
-
-
 @pytest.mark.parametrize('segments', [{}, {'a': -1.0}, {'a': math.nan}, {'a': math.inf}])
 def test_refuses_a_table_that_cannot_be(segments: dict) -> None:
     with pytest.raises(ValueError, match='worst-case times'):

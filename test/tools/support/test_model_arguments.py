@@ -8,7 +8,6 @@ from deadline_perception.extras.external_models.exported.class_list import read_
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.tools.support.model_arguments import (
     add_model_arguments,
-    classes_of_set,
     read_models,
 )
 
@@ -72,20 +71,6 @@ def test_models_are_told_apart_by_their_words(tmp_path):
     assert found[4].path == 's00000-w1.00-p100-h2'
     with pytest.raises(ModelError, match='expected once, or once for each of 2 models'):
         read_models(words(first, second, *['--classes', 'x'] * 3))
-
-
-def test_one_list_of_classes_serves_all_models_and_is_renamed(tmp_path):
-    (tmp_path / 'rename.json').write_text('{"car": "vehicle", "bus": "vehicle", "dog": null}')
-    files = [small_yolo(tmp_path, name=name, classes=4) for name in 'ab']
-    found = read_models(
-        words(*files, '--classes', 'car,bus,dog,cat', '--rename', tmp_path / 'rename.json')
-    )
-    assert [spec.classes for spec in found] == [('vehicle', 'vehicle', None, 'cat')] * 2
-
-
-def test_a_set_names_the_classes_of_the_data_first():
-    got = classes_of_set([('cat', 'car'), ('car', 'person')], ('person', 'train', 'car'))
-    assert got == ('person', 'car', 'cat')
 
 
 @pytest.mark.parametrize(
