@@ -68,7 +68,8 @@ def spaces(draw) -> PathSpace:
 
 @settings(max_examples=50, deadline=None)
 @given(space=spaces(), data=st.data())
-def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
+def test_every_declaration_names_its_paths_reads_them_back_and_knows_who_runs_a_key(space, data):
+    assume(len(space) <= 100)
     paths = list(space)
     count = math.prod(len(operator.settings) for operator in space.operators)
     assert len(paths) == len(set(paths)) == len(space) == count
@@ -77,19 +78,11 @@ def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
     assert space.parse(str(path)) == path and path in space
     same = {operator.name: path[operator.name] for operator in space.operators}
     assert path.replace(**same) == path
-
-
-@settings(max_examples=25, deadline=None)
-@given(space=spaces(), data=st.data())
-def test_carriers_run_their_keys(space, data):
-    assume(len(space) <= 100)
-    paths = list(space)
-    path = data.draw(st.sampled_from(paths))
     carriers = space.carriers()
     assert set(carriers) == {key for path in paths for key in space.keys(path)}
     for key, needed in carriers.items():
-        settings = tuple(needed.get(at, index) for at, index in enumerate(path.settings))
-        assert key in space.keys(ExecutionPath(settings, space))
+        indices = tuple(needed.get(at, index) for at, index in enumerate(path.settings))
+        assert key in space.keys(ExecutionPath(indices, space))
 
 
 def test_names_worked_out_by_hand():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -23,43 +21,6 @@ def test_a_file_that_is_replaced_between_its_header_and_its_tensors_is_refused(t
     write_tensors(file, {**WEIGHTS, 'layer.count': torch.zeros(1)}, {})
     with pytest.raises(FileRefused, match='was replaced while it was read'):
         read_tensors(file, header)
-
-
-READER = """
-import sys
-from pathlib import Path
-from deadline_perception.engines.tensor_file import read_tensors
-from deadline_perception.core.untrusted_file import FileRefused
-file, read, refused = Path(sys.argv[1]), 0, 0
-print('ready', flush=True)
-while read + refused < 50:
-    try:
-        assert read_tensors(file)['a'].isfinite().all()
-        read += 1
-    except (FileRefused, FileNotFoundError):
-        refused += 1
-print(read, refused)
-"""
-
-
-@pytest.mark.slow
-def test_a_file_that_is_rewritten_in_place_ends_no_process(tmp_path):
-    """As `cp new.safetensors weights.safetensors` does it: first it is empty, then it grows."""
-    file = tmp_path / 'weights.safetensors'
-    write_tensors(file, {'a': torch.ones(500_000)}, {})
-    content = file.read_bytes()
-    reader = subprocess.Popen(
-        [sys.executable, '-c', READER, str(file)], stdout=subprocess.PIPE, text=True
-    )
-    assert reader.stdout.readline() == 'ready\n'
-    while reader.poll() is None:
-        with file.open('r+b') as stream:
-            stream.truncate(0)
-            for start in range(0, len(content), 100_000):
-                stream.write(content[start : start + 100_000])
-                stream.flush()
-    with reader.stdout:
-        assert reader.returncode == 0 and sum(map(int, reader.stdout.read().split())) == 50
 
 
 def tensor(dtype, count):

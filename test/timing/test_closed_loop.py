@@ -13,14 +13,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from latency_profiles import profile_of
 
 from deadline_perception.core.execution_path import LEVEL, Operator, PathSpace, Segment
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.part_bound import PartBound
-from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
-from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from deadline_perception.timing.time_model import TimeModel
 
@@ -69,17 +67,6 @@ class Course:
     chances: list[float] = field(default_factory=list)
     in_time: list[bool] = field(default_factory=list)
 
-    def frames_until(self, ratio: float) -> int:
-        """Frames until the median of 25 goes below a ratio."""
-        for begin in range(len(self.bound_over_time) - 25):
-            if np.median(self.bound_over_time[begin : begin + 25]) < ratio:
-                return begin
-        return len(self.bound_over_time)
-
-    def late_share(self) -> float:
-        """Of feasible frames."""
-        return sum(self.late) / max(sum(self.feasible), 1)
-
 
 def forecast_of(profiled: float) -> SegmentForecast:
     """Idle times by a profile that is so many times too slow."""
@@ -90,39 +77,11 @@ def forecast_of(profiled: float) -> SegmentForecast:
     return SegmentForecast(SPACE, costs_ms)
 
 
-def quick_profile(world: World, seed: int, frames_per_path: int, stalls: int) -> PathForecast:
-    """What a quick profile says of the world's network, with so many of its frames disturbed by a stall."""
-    rng = random.Random(seed)
-    segments_ms: dict[str, list[float]] = {}
-    paths_ms: dict[str, list[float]] = {}
-    for path, cost_ms in zip(PATHS, COSTS_MS):
-        for _ in range(frames_per_path):
-            for at, one_ms in enumerate(_times_ms(world, float(cost_ms), 0, rng)):
-                segments_ms.setdefault(SPACE.key(at, path), []).append(one_ms)
-            whole_ms = sum(_times_ms(world, float(cost_ms), 0, rng))
-            paths_ms.setdefault(str(path), []).append(whole_ms)
-    for _ in range(stalls):
-        for series in (segments_ms, paths_ms):
-            times_ms = rng.choice(list(series.values()))
-            times_ms[rng.randrange(len(times_ms))] += 120.0
-    segments, paths = (
-        {name: Quantiles.from_samples(times) for name, times in series.items()}
-        for series in (segments_ms, paths_ms)
-    )
-    return PathForecast(profile_of(segments, paths), SPACE)
-
-
-def drive(
-    world: World,
-    frames: int,
-    seed: int,
-    start: StartRatio,
-    forecast: SegmentForecast | None = None,
-) -> Course:
-    """Runs so many frames through the time model, whose forecast is that of the world's profile unless given."""
+def drive(world: World, frames: int, seed: int) -> Course:
+    """Runs so many frames through the time model, whose forecast is that of the world's profile."""
     rng, course = random.Random(seed), Course()
-    forecast = forecast or forecast_of(world.profiled)
-    bound = PartBound(BoundCalibrator(ALPHA, STEP, WIDTH), RecentTimes(ALPHA, start))
+    forecast = forecast_of(world.profiled)
+    bound = PartBound(BoundCalibrator(ALPHA, STEP, WIDTH), RecentTimes(ALPHA, FACTOR_5))
     model = TimeModel(SPACE, forecast, bound)
     estimator = SlowdownEstimator()
     forecasts_ms = forecast.table(PATHS)
@@ -189,63 +148,35 @@ def _times_ms(world: World, cost_ms: float, number: int, rng: random.Random) -> 
 
 # --- worlds, and what must hold in them ---
 
-EARLY = slice(50, 400)
 FACTOR_5 = StartRatio(math.log(5.0) - 0.1, 0.1 / 2.8)  # one that a profile far off would give
-PLAIN = World(noise=0.05, stall_share=0.003, stall_ms=(10.0, 50.0))
-SLOW_PROFILE = World(noise=0.05, stall_share=0.003, profiled=3.0)
-FAST_PROFILE = World(noise=0.05, stall_share=0.003, profiled=0.5)
-ALTERNATING = World(
-    noise=0.05, stall_share=0.003, factor=lambda number: 1.0 + 0.4 * (number // 350 % 2)
-)
-PERIODIC = World(
-    noise=0.05,
-    extra_ms=lambda number, rng: rng.uniform(6.0, 10.0) if number % 20 == 11 else 0.0,
-)
-BURSTS = World(
-    noise=0.05,
-    extra_ms=lambda number, rng: (
-        rng.uniform(4.0, 16.0) if number % 250 < 15 and rng.random() < 0.5 else 0.0
-    ),
-)
+USUAL = {'noise': 0.05, 'stall_share': 0.003}
 WORLDS = {
-    'plain': PLAIN,
-    'slow profile': SLOW_PROFILE,
-    'fast profile': FAST_PROFILE,
-    'alternating': ALTERNATING,
-    'periodic': PERIODIC,
-    'bursts': BURSTS,
+    'plain': World(**USUAL, stall_ms=(10.0, 50.0)),
+    'slow profile': World(**USUAL, profiled=3.0),
+    'fast profile': World(**USUAL, profiled=0.5),
+    'alternating': World(**USUAL, factor=lambda number: 1.0 + 0.4 * (number // 350 % 2)),
+    'periodic': World(
+        noise=0.05,
+        extra_ms=lambda number, rng: rng.uniform(6.0, 10.0) if number % 20 == 11 else 0.0,
+    ),
+    'bursts': World(
+        noise=0.05,
+        extra_ms=lambda number, rng: (
+            rng.uniform(4.0, 16.0) if number % 250 < 15 and rng.random() < 0.5 else 0.0
+        ),
+    ),
 }
 
 
 @cache
-def course(name: str, seed: int = 101, frames: int = 5000) -> Course:
-    return drive(WORLDS[name], frames, seed, FACTOR_5)
-
-
-def of_profiles(frames_per_path: int, stalls: int) -> list[Course]:
-    """The first frames on a dozen quick profiles."""
-    found = []
-    for seed in range(200, 212):
-        forecast = quick_profile(PLAIN, seed, frames_per_path, stalls)
-        start = forecast.start_ratio()
-        found.append(drive(PLAIN, EARLY.stop, seed + 1000, start, forecast=forecast))
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('frames_per_path, stalls', [(6, 1), (6, 3), (2, 1)])
-def test_stalls_while_a_quick_profile_was_measured_loosen_no_bounds(frames_per_path, stalls):
-    """A stall of 120 ms once made bounds 7.4 times the latency, for as long as a demo lasts."""
-    courses = of_profiles(frames_per_path, stalls)
-    ratios = [float(np.median(one.bound_over_time[EARLY])) for one in courses]
-    assert max(ratios) <= 1.3
-    assert np.mean([one.exceeded[EARLY] for one in courses]) <= 0.02
+def course(name: str) -> Course:
+    return drive(WORLDS[name], 5000, seed=101)
 
 
 @pytest.mark.parametrize('name', ['plain', 'slow profile', 'fast profile', 'alternating'])
 def test_a_start_five_times_too_long_is_forgotten_within_fifty_frames(name):
-    assert course(name).frames_until(1.3) <= 50
-    assert np.median(course(name).bound_over_time[50:]) <= 1.3
+    for of_frames in (slice(50, 75), slice(50, None)):
+        assert np.median(course(name).bound_over_time[of_frames]) <= 1.3
 
 
 def test_stalls_of_every_twentieth_frame_are_bound_in_ms():
@@ -258,7 +189,7 @@ def test_stalls_of_every_twentieth_frame_are_bound_in_ms():
 def test_the_target_is_held(name):
     """Late frames at most the target; bounds exceeded at most twice that, of whole frames and of rests."""
     one = course(name)
-    assert one.late_share() <= ALPHA
+    assert sum(one.late) <= ALPHA * sum(one.feasible)
     slack = (WIDTH + STEP) / STEP / len(one.exceeded)
     for exceeded in (one.exceeded, one.rest_exceeded):
         assert np.mean(exceeded) <= 2.0 * ALPHA + 0.1 * slack
@@ -289,6 +220,6 @@ def test_whatever_frames_take_the_promise_holds(seed):
         stall_ms=(1.0, 60.0),
         factor=lambda number: paces[number // 75 % len(paces)],
     )
-    one = drive(world, 3000, seed, FACTOR_5)
+    one = drive(world, 3000, seed)
     limit = ALPHA * 3000 + (WIDTH + STEP) / STEP
     assert sum(one.late) <= limit and sum(one.exceeded) <= 2.0 * limit

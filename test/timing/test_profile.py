@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from json_damage import REMOVED, put
+from json_damage import put
 from latency_profiles import BOARD, profile_of
 
 from deadline_perception.core.device import read_device_facts
@@ -12,7 +12,6 @@ from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.timing.interference import Interference, WcetTable
 from deadline_perception.timing.profile import (
     LatencyProfile,
-    default_profile_path,
     measure_profile,
 )
 from deadline_perception.timing.quantiles import Quantiles
@@ -111,21 +110,22 @@ def test_file_round_trip_is_exact_and_readable(tmp_path):
     ('change', 'there', 'here'),
     [
         ({'network_hash': 'xyz'}, "'abc'", "'xyz'"),
-        ({'facts': replace(FACTS, threads=1)}, 'threads is 2', '1 here'),
-        ({'facts': replace(FACTS, power_mode='MAXN')}, "'15W'", "'MAXN'"),
         ({'input_size': (512, 864)}, "'384x640'", "'512x864'"),
         ({'engine': 'cuda_graphs'}, "'eager'", "'cuda_graphs'"),
-        ({'facts': replace(FACTS, kind='cuda')}, "'cpu'", "'cuda'"),
-        ({'facts': replace(FACTS, name='Other')}, "'Test Board (R) 9'", "'Other'"),
-        ({'facts': replace(FACTS, multiprocessors=16)}, 'multiprocessors is 0', '16 here'),
-        ({'facts': replace(FACTS, torch_version='3.0')}, "PyTorch version is '2.9'", "'3.0'"),
-        ({'facts': replace(FACTS, cpu_capability='AVX512')}, "'AVX2'", "'AVX512'"),
-        ({'facts': replace(FACTS, allocator='default')}, "'retaining'", "'default'"),
-        ({'facts': replace(FACTS, wait_policy='active')}, "'passive'", "'active'"),
+        ({'threads': 1}, 'threads is 2', '1 here'),
+        ({'power_mode': 'MAXN'}, "'15W'", "'MAXN'"),
+        ({'kind': 'cuda'}, "'cpu'", "'cuda'"),
+        ({'name': 'Other'}, "'Test Board (R) 9'", "'Other'"),
+        ({'multiprocessors': 16}, 'multiprocessors is 0', '16 here'),
+        ({'torch_version': '3.0'}, "PyTorch version is '2.9'", "'3.0'"),
+        ({'cpu_capability': 'AVX512'}, "'AVX2'", "'AVX512'"),
+        ({'allocator': 'default'}, "'retaining'", "'default'"),
+        ({'wait_policy': 'active'}, "'passive'", "'active'"),
     ],
 )
 def test_a_mismatch_names_both_values(change, there, here):
-    (difference,) = PROFILE.mismatches(**HERE | change)
+    changed = change if change.keys() <= HERE.keys() else {'facts': replace(FACTS, **change)}
+    (difference,) = PROFILE.mismatches(**HERE | changed)
     assert there in difference and here in difference
 
 
@@ -133,24 +133,15 @@ def test_a_mismatch_names_both_values(change, there, here):
     ('place', 'value', 'message'),
     [
         ('format', 1, 'no latency profile of format 2'),
-        ('segments', REMOVED, 'segments'),
         ('segments.pre.p05', math.nan, r"segments\['pre'\]: quantiles are .* expected finite"),
-        ('segments.pre.p50', True, r"segments\['pre'\].p50 is True, expected float, got bool"),
-        ('segments.pre.p99', REMOVED, 'missing required field p99'),
-        ('segments.pre.count', -1, 'count is -1, expected int >= 0'),
         ('segments', {}, 'no segment'),
         ('facts.threads', 0, 'threads'),
-        ('facts.name', 3, 'profile.facts.name is 3, expected str'),
         ('segments.pre.max', 10**29, 'from 0 to 3600000'),
         ('input_size', [384], 'input_size'),
         ('image_size', [10**6, 10**6], 'image_size is .* at most 67108864 px'),
-        ('surprise', 1, 'surprise'),
-        ('paths', [], r'profile.paths is \[\], expected object, got array'),
         ('wcet_ms', {'pre': 1.0}, '1 segments have worst-case times, expected the 2'),
         ('wcet_ms', {**WCET_MS, 'pre': -1.0}, 'worst-case times, expected .* at least 0'),
-        ('wcet_ms', [1.0], r'wcet_ms is \[1.0\], expected object'),
         ('interference_ms', [[1.0, 2.0]], 'interference is'),
-        ('interference_ms', 5, 'interference_ms is 5, expected array'),
     ],
 )
 def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, place, value, message):
@@ -163,10 +154,3 @@ def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, place, value, m
         JsonFileError, match=f'{message}.*deadline-perception profile --weights WEIGHTS$'
     ):
         LatencyProfile.load(file)
-
-
-def test_default_place_names_network_device_and_threads(tmp_path, monkeypatch):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-    expected = tmp_path / 'deadline_perception' / 'profiles' / 'compact-test-board-9-t2.json'
-    assert default_profile_path('compact', FACTS) == expected
-    assert default_profile_path('compact', FACTS, tmp_path / 'models').parent == tmp_path / 'models'

@@ -90,17 +90,6 @@ def test_what_is_not_finite_is_no_empty_road():
             Detections(*forms.detections(head, regions, None, (100, 100)))
 
 
-def test_nothing_certain_gives_nothing_and_nan_is_passed_on():
-    boxes, scores = np.array([[0, 0, 9, 9], [1, 1, 9, 9]], np.float32), np.zeros((2, 3), np.float32)
-    assert [len(part) for part in forms.suppressed(boxes, scores, (9, 9))] == [0, 0, 0]
-    scores[1, 2] = np.nan
-    assert np.isnan(forms.suppressed(boxes, scores, (9, 9))[1]).all()
-    boxes[0, 0] = np.nan
-    assert np.isnan(forms.suppressed(boxes, scores + 1, (9, 9))[0]).any()
-    rows, shapes = np.ones((20, 3), np.float32), ((1, 4, 4), (1, 2, 2))
-    assert np.isfinite(forms.region_features(rows, shapes, boxes, (8, 16))).all()
-
-
 # Where the file lies, and where only an import finds it.
 @pytest.mark.parametrize('places', [sys.path, []])
 def test_regions_are_cut_out_without_the_package_of_sparse_matrices(monkeypatch, places):

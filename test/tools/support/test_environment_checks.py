@@ -26,21 +26,6 @@ def probe(error: str = '', **facts: object) -> SimpleNamespace:
     return SimpleNamespace(error=error, facts=facts)
 
 
-@pytest.mark.parametrize(
-    'version, state',
-    [
-        ((3, 9), MISSING),
-        ((3, 10), FINE),
-        ((3, 14), MISSING),
-    ],
-)
-def test_python_versions(version, state):
-    finding = machine_findings.check_python(version)
-    assert finding.state is state
-    assert f'{version[0]}.{version[1]}' in finding.found
-    assert bool(finding.remedy) == (state is State.MISSING)
-
-
 ROS, OWN = probe(rmw='rmw_fastrtps_cpp'), ['TimeBudget', 'Schedule', '_schedule', '__file__']
 GPU = probe(**{**TORCH, 'devices': ['Orin']})
 LIBRARIES = {'json': 'json', 'no_such': 'Some-Pkg'}
@@ -52,6 +37,9 @@ REFUSED = ('SCHED_OTHER, nice 0', ('SCHED_FIFO 10 is not permitted (limit rtprio
 @pytest.mark.parametrize(
     'check, given, state, words, remedy',
     [
+        ('python', ((3, 9),), MISSING, '3.9', '3.1'),
+        ('python', ((3, 10),), FINE, '3.10', ''),
+        ('python', ((3, 14),), MISSING, '3.14', '3.1'),
         ('ros', (ROS, 'jazzy'), FINE, 'jazzy, .*, rmw_fastrtps_cpp', ''),
         ('interfaces', (probe(ours=OWN, boxes=['Detection2DArray']),), FINE, '^2 of', ''),
         ('interfaces', (probe('no msg'),), MISSING, 'no msg', 'make setup'),
@@ -137,16 +125,11 @@ def test_profile_of_this_device_is_found_among_other_json(tmp_path, monkeypatch)
     assert machine_findings.check_profile(tmp_path).found.startswith(own.name)
 
 
-def test_little_shared_memory_is_noted(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 64_000_000)
-    )
+@pytest.mark.parametrize('free, state', [(64_000_000, NOTE), (5_000_000_000, FINE)])
+def test_little_shared_memory_is_noted(monkeypatch, tmp_path, free, state):
+    usage = Usage(0, 0, free)
+    monkeypatch.setattr(machine_findings.shutil, 'disk_usage', lambda folder: usage)
     finding = machine_findings.check_shared_memory(tmp_path)
-    assert finding.state is State.NOTE
-    assert '64.0 MB' in finding.found and finding.remedy
-    monkeypatch.setattr(
-        machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 5_000_000_000)
-    )
-    assert machine_findings.check_shared_memory(tmp_path).state is State.FINE
-    finding = machine_findings.check_shared_memory(tmp_path / 'absent')
-    assert finding.state is State.NOTE and '--ipc=host' in finding.remedy
+    assert finding.state is state and bool(finding.remedy) == (state is NOTE)
+    absent = machine_findings.check_shared_memory(tmp_path / 'absent')
+    assert absent.state is NOTE and '--ipc=host' in absent.remedy
