@@ -15,10 +15,6 @@ POLICIES = [
 ]
 
 
-def test_standstill_gives_the_largest_budget():
-    assert ROBOT.budget_ms(0.0).budget_ms == 220.0
-
-
 @pytest.mark.parametrize('policy', POLICIES)
 @pytest.mark.parametrize('speed_mps', WRONG_SPEEDS)
 def test_wrong_speed_gives_the_smallest_budget_and_says_why(policy, speed_mps):
@@ -45,12 +41,6 @@ def test_speed_above_the_table_is_degraded_and_names_both():
     budget = ROBOT.budget_ms(0.5)
     assert (budget.budget_ms, budget.degraded) == (22.0, True)
     assert '0.5 m/s' in budget.reason and '0.2 m/s' in budget.reason
-
-
-def test_table_is_clamped():
-    policy = TableBudget([1.0, 5.0], [200.0, 50.0], 80.0, 150.0)
-    assert [policy.budget_ms(speed).budget_ms for speed in (0.5, 3.0)] == [150.0, 80.0]
-    assert policy.budget_ms(3.0).unclamped_ms == 50.0 and not policy.budget_ms(3.0).degraded
 
 
 def test_limits_that_contradict_each_other_are_refused():

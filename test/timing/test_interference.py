@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deadline_perception.timing.interference import (
     Interference,
@@ -31,24 +29,3 @@ def test_response_time_by_hand() -> None:
     assert interference.response_ms(np.array([[6.0], [70.0]])).shape == (2, 1)
     assert float(Interference().response_ms(12.0)) == 12.0, 'nothing was measured'
     assert float(Interference((10.0,), (10.0,)).response_ms(1.0)) == math.inf, 'it takes all'
-
-
-@given(
-    st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(0.05, 20.0)), max_size=20),
-    st.floats(0.5, 1.0),
-    st.lists(st.floats(0.0, 100.0), min_size=2, max_size=6),
-)
-def test_responses_hold_interruptions(
-    gaps: list, probability: float, executions: list[float]
-) -> None:
-    apart, end = [], 0.0
-    for begin, length in sorted(gaps):
-        apart.append((max(begin, end), length))
-        end = apart[-1][0] + length
-    interference = interference_of(apart, max(end, 1000.0), probability)
-    executions.sort()
-    responses = interference.response_ms(np.array(executions))
-    finite = np.isfinite(responses)
-    taken = interference.most_ms(responses[finite])
-    assert (responses[finite] >= np.array(executions)[finite] + taken - 1e-5).all()
-    assert (np.diff(responses[finite]) >= -1e-5).all(), 'who executes for longer ends no earlier'

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from made_up_detector import TINY
 
-from deadline_perception.core.device import read_device_facts
 from deadline_perception.timing import transferred_profile
-from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import LatencyProfile, measure_profile
+from deadline_perception.timing.profile import measure_profile
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.transferred_profile import (
     find_reference,
@@ -64,27 +62,6 @@ def reference(detector):
     return measure_profile(
         detector, [IMAGE], repeats=1, whole_paths=3, path_repeats=1, time_limit_s=5.0
     )
-
-
-def test_a_transferred_profile_says_where_its_times_come_from(detector, reference, tmp_path):
-    segments = {
-        key: Quantiles(*(value / 50.0 for value in of_key.values_ms), count=of_key.count)
-        for key, of_key in reference.segments.items()
-    }
-    facts = replace(reference.facts, name='Another', cores=64)
-    there = replace(reference, facts=facts, engine='other 1.0', segments=segments)
-    found = transfer(there, detector, paths=5, repeats=4)
-    assert found.scaled_from == str(there.facts) and 'Another' in found.scaled_from
-    assert found.facts == read_device_facts('cpu') and found.engine == detector.engine.identity
-    assert len(found.paths) == 5 and {of_path.count for of_path in found.paths.values()} == {2}
-    assert set(found.segments) == set(detector.path_space.carriers())
-    forecast = PathForecast(found, detector.path_space)
-    assert all(forecast.forecast_ms(path) > 0.0 for path in detector.path_space)
-    assert np.isfinite(forecast.residual_quantile(0.99))
-    found.save(tmp_path / 'profile.json')
-    assert LatencyProfile.load(tmp_path / 'profile.json') == found
-    again = transfer(found, detector, paths=2, repeats=2)  # of a profile that was itself scaled
-    assert again.scaled_from == str(there.facts)
 
 
 @pytest.mark.parametrize(('enough_s', 'count'), [(0.0, 2), (1000.0, 5)])

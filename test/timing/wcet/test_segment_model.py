@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from deadline_perception.timing.interference import Interference, WcetTable
+from deadline_perception.timing.interference import Interference
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import fit_wcet
 
@@ -34,9 +34,3 @@ def test_bounds_hold_the_whole_paths_that_they_were_fitted_to() -> None:
 def test_a_saturated_machine_leaves_executions_as_they_are_within_a_half() -> None:
     table = fit_wcet({'a': 2.0}, Interference((10.0,), (10.0,)), {('a',): _sample(4.0, 4.0)})
     assert table.segments_ms == {'a': 1.0} and float(table.bound_ms(1.0)) == math.inf
-
-
-@pytest.mark.parametrize('segments', [{}, {'a': -1.0}, {'a': math.nan}, {'a': math.inf}])
-def test_refuses_a_table_that_cannot_be(segments: dict) -> None:
-    with pytest.raises(ValueError, match='worst-case times'):
-        WcetTable(segments, Interference())
