@@ -44,15 +44,6 @@ def test_the_integral_is_on_the_sum_of_execution_and_interruption():
     assert bound.bound_ms(26.0) - bound.bound_ms(4.0) == pytest.approx(22.0 * limit * q)
 
 
-def test_a_frame_misses_its_bound_as_it_was_before_that_frame():
-    bound = interrupted(part_bound())
-    misses, bound_ms = bound.integral.misses, bound.bound_ms(10.0)
-    bound.observe(10.0, bound_ms * 0.999)
-    assert bound.integral.misses == misses
-    bound.observe(10.0, bound.bound_ms(10.0) * 1.001)
-    assert bound.integral.misses == misses + 1
-
-
 @pytest.mark.parametrize(
     'would_take_ms, is_late, frames', [(9, False, 0), (9, True, 1), (90, False, 1)]
 )
@@ -63,26 +54,6 @@ def test_an_aborted_frame_counts_where_late_or_beyond_its_bound(would_take_ms, i
     bound.observe_aborted(10.0, float(would_take_ms), is_late=is_late)
     assert (bound.integral.frames, bound.integral.misses) == (frames, frames)
     assert len(bound.recent.state()['log_ratios']) == (would_take_ms == 90)
-
-
-def test_an_aborted_frame_whose_image_was_answered_in_time_counts_half():
-    bound, remaining = part_bound(), RemainingBound(part_bound())
-    bound.observe_aborted(10.0, 90.0, in_time=True)
-    remaining.observe_aborted(1.0, 10.0, 90.0, in_time=True)
-    for integral in (bound.integral, remaining.bound.integral):
-        assert (integral.misses, integral.exceeded_in_time) == (0, 1)
-
-
-@pytest.mark.parametrize('wrong_ms', [math.nan, -1.0, 0.0, math.inf])
-def test_what_is_no_time_is_refused_and_nothing_is_learnt(wrong_ms):
-    bound = interrupted(part_bound())
-    before = bound.state()
-    for expected_ms, took_ms in ((wrong_ms, 10.0), (10.0, wrong_ms)):
-        with pytest.raises(ValueError, match='expected positive, finite numbers'):
-            bound.observe(expected_ms, took_ms)
-    assert bound.state() == before
-    bound.observe(0.5, 0.25)
-    assert bound.integral.frames == before['frames'] + 1
 
 
 def test_its_file_keeps_the_window_over_a_restart(tmp_path):
@@ -135,18 +106,6 @@ def test_what_is_left_goes_by_the_line_through_what_frames_showed():
         assert remaining.progress_factor(progress) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    'ratios, slope', [((2.0, 0.5), 0.0), ((0.25, 4.0), 1.0), ((1e-9, 1e9), 1.0), ((1.0, 1.0), 0.0)]
-)
-def test_the_power_of_progress_is_from_none_to_all_of_it(ratios, slope):
-    remaining = RemainingBound(part_bound())
-    for _ in range(20):
-        for progress, ratio in zip((0.5, 2.0), ratios, strict=True):
-            remaining.observe(progress, 4.0, 4.0 * ratio)
-    step = remaining.progress_factor(2.0) / remaining.progress_factor(1.0)
-    assert step == pytest.approx(2.0**slope)
-
-
 def test_one_rest_far_beyond_what_was_expected_counts_as_the_ratio_allowed():
     remaining = RemainingBound(part_bound())
     pairs = [(1.1, 1.0), (0.9, 1e-6), (1.3, 1e6), (1.0, 20.0), (0.8, 0.9), (1.2, 0.05)] * 4
@@ -155,14 +114,6 @@ def test_one_rest_far_beyond_what_was_expected_counts_as_the_ratio_allowed():
     slope, mean = observed_line(pairs)
     expected = math.exp(min(max(slope, 0.0), 1.0) * (math.log(1.7) - mean))
     assert remaining.progress_factor(1.7) == pytest.approx(expected)
-
-
-def test_without_progress_what_is_left_follows_the_bound_alone():
-    remaining = RemainingBound(part_bound(), by_progress=False)
-    for progress in (0.5, 2.0) * 10:
-        remaining.observe(progress, 4.0, 4.0 * progress)
-    assert remaining.progress_factor(3.0) == 1.0
-    assert remaining.bound.integral.frames == 20
 
 
 def test_the_bound_of_what_is_left_learns_from_forecasts_times_progress():
@@ -192,12 +143,3 @@ def test_the_bound_of_a_part_begins_where_the_whole_is_within_its_width(late, in
     assert part.integral.log_factor == (whole.integral.log_factor if begin is None else begin)
     assert (part.integral.alpha, part.integral.eta) == (0.02, 0.07)
     assert part.interruption_ms == 0.0
-
-
-def test_a_part_without_frames_of_its_own_goes_by_what_the_whole_learns():
-    whole = PartBound(BoundCalibrator(0.02, 0.07, 0.5), RecentTimes(0.02, START))
-    part, before = whole.of_rest(), whole.factor
-    for _ in range(20):
-        whole.observe(4.0, 10.0)
-    assert whole.factor > 1.5 * before
-    assert part.factor == pytest.approx(math.exp(whole.recent.log_limit))
