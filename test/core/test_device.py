@@ -1,6 +1,8 @@
 import json
 import math
 import os
+import subprocess
+import sys
 
 import pytest
 from file_trees import write_tree
@@ -84,6 +86,29 @@ for number in (2, 1):
     threads.append((torch.get_num_threads(), cv2.getNumThreads()))
 print(json.dumps({**said, 'threads': threads}))
 """
+
+
+# Settings that a process lacks before and after it sets what it can, and pages that 60 MB fault in again once freed.
+SETTINGS = """
+import json, resource
+from deadline_perception.core.device import keep_settings, missing_environment
+import numpy as np
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    [np.ones(2**20, np.uint8) for _ in range(60)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+lacking, faulted = missing_environment(2), faults()
+keep_settings(2)
+print(json.dumps([len(lacking), missing_environment(2), faulted, max(faults(), faults()) and faults()]))
+"""
+
+
+def test_a_process_that_runs_keeps_the_memory_it_frees_and_its_threads_will_not_spin():
+    bare = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
+    run = subprocess.run([sys.executable, '-c', SETTINGS], env=bare, stdout=-1, check=True)
+    lacking, still_lacking, faulted, faulted_after = json.loads(run.stdout)
+    assert lacking == 6 and faulted > 5000 and faulted_after < 500
+    assert still_lacking == ['OMP_NUM_THREADS=2', 'MKL_NUM_THREADS=2']  # set as PyTorch loads
 
 
 @pytest.mark.slow

@@ -7,11 +7,13 @@ import cv2
 import pytest
 from annotated_images import write_coco
 from plain_images import grey
+from python_run import run_python
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.tools import evaluate
+from deadline_perception.tools.command_line import main
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 
@@ -76,6 +78,21 @@ def test_writes_a_table_that_the_decision_can_load(words, weights, tmp_path, say
         'error of predicting a path from the others',
     ):
         assert said in printed
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_table_of_one(words, weights, tmp_path):
+    detector = load_detector(weights)
+    small = detector.path_space.smallest
+    paths = f'cheapest,{small},{str(small).replace("p10", "p25")},{str(small).replace("h0", "h1")}'
+    one, two = tmp_path / 'one.json', tmp_path / 'two.json'
+    assert main(words(paths, '--json', one)) == 0
+    launch = '-m torch.distributed.run --standalone --nproc-per-node 2'.split()
+    command = '-m', 'deadline_perception.tools.command_line', *words(paths, '--json', two)
+    done = run_python(*launch, *command)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(one.read_text()) == json.loads(two.read_text())
+    assert done.stdout.count('wrote') == 1 and len(json.loads(one.read_text())['paths']) == 3
 
 
 def test_unknown_classes_are_left_out_and_counted(words, annotations, tmp_path, says, refusal):

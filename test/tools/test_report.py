@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from recorded_run import SECOND_NS, RunWriter, write_drive
+from plain_images import grey
+from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
+from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.class_maps import read_map
+from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.report import write_report
 from deadline_perception.extras.report.summary import summarise
@@ -20,6 +23,17 @@ def drive(tmp_path_factory):
     bag = tmp_path_factory.mktemp('drive') / 'run'
     write_drive(bag, frames=30, namespace='/robot1')
     return bag
+
+
+def test_reports_a_recording_of_a_namespaced_robot_with_its_images(drive, tmp_path, says):
+    frames = tuple(
+        Frame(str(index), index * SECOND_NS // 10, lambda: grey(96, 160, 80)) for index in range(30)
+    )
+    write_bag(Sequence('plain', NAMES, frames), tmp_path / 'input.mcap')
+    said = says('report', drive, '--source', tmp_path / 'input.mcap', '--out', tmp_path / 'out')
+    assert 'images sent' in said and 'Report:' in said
+    assert json.loads((tmp_path / 'out/summary.json').read_text())['frames_sent'] == 30
+    assert (tmp_path / 'out/report.html').read_text().count('img src="data:image/jpeg') == 8
 
 
 def test_says_in_one_line_what_is_wrong_with_the_recording_and_its_folder(tmp_path, refusal):
