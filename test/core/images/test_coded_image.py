@@ -71,16 +71,6 @@ def test_only_four_formats_are_decoded_whatever_else_opencv_can(ending, monkeypa
             decoded(content)
 
 
-@pytest.mark.parametrize(
-    'behind', [b'', bytes(100), bytes(500_000), b'\xff' * 5000, b'\x55' * 9000]
-)
-def test_what_stands_behind_a_jpeg_is_of_no_account_but_a_cut_one_is_refused(behind):
-    jpeg = coded('.jpg', noise(120, 160))
-    np.testing.assert_array_equal(decoded(jpeg + behind), decoded(jpeg))
-    with pytest.raises(CodedImageError, match='is cut off'):
-        decoded(jpeg[: len(jpeg) // 2] + behind)
-
-
 def test_a_thumbnail_does_not_pass_for_the_end_of_a_cut_jpeg():
     jpeg = coded('.jpg', noise(120, 160))
     thumbnail = b'Exif\0\0' + coded('.jpg')
