@@ -7,9 +7,10 @@ other seeds, noises, stalls and loads.
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -55,17 +56,16 @@ class World:
     profiled: float = 1.0
 
 
-@dataclass
-class Course:
-    """What became of the frames, one item each."""
+class Course(NamedTuple):
+    """What became of the frames, one item each; a chance is NaN where nothing is known."""
 
-    bound_over_time: list[float] = field(default_factory=list)
-    exceeded: list[bool] = field(default_factory=list)
-    rest_exceeded: list[bool] = field(default_factory=list)
-    feasible: list[bool] = field(default_factory=list)
-    late: list[bool] = field(default_factory=list)
-    chances: list[float] = field(default_factory=list)
-    in_time: list[bool] = field(default_factory=list)
+    bound_over_time: np.ndarray
+    exceeded: np.ndarray
+    rest_exceeded: np.ndarray
+    feasible: np.ndarray
+    late: np.ndarray
+    chances: np.ndarray
+    in_time: np.ndarray
 
 
 def forecast_of(profiled: float) -> SegmentForecast:
@@ -79,7 +79,7 @@ def forecast_of(profiled: float) -> SegmentForecast:
 
 def drive(world: World, frames: int, seed: int) -> Course:
     """Runs so many frames through the time model, whose forecast is that of the world's profile."""
-    rng, course = random.Random(seed), Course()
+    rng, frames_seen = random.Random(seed), []
     forecast = forecast_of(world.profiled)
     bound = PartBound(BoundCalibrator(ALPHA, STEP, WIDTH), RecentTimes(ALPHA, FACTOR_5))
     model = TimeModel(SPACE, forecast, bound)
@@ -95,16 +95,15 @@ def drive(world: World, frames: int, seed: int) -> Course:
         feasible, chosen = chosen >= 0, max(chosen, 0)
         path, bound_ms = PATHS[chosen], float(bounds_ms[chosen])
         recent = model.whole.recent
-        if recent.has_limit:
-            ratio = budget_ms / times.expected_ms(path)
-            course.chances.append(recent.share_within(math.log(ratio)))
+        log_ratio = math.log(budget_ms / times.expected_ms(path))
+        chance = recent.share_within(log_ratio) if recent.has_limit else math.nan
         parts_ms = _times_ms(world, float(COSTS_MS[chosen]), number, rng)
         took_ms = sum(parts_ms)
         in_time = took_ms <= budget_ms
         rest_forecast_ms = forecast.forecast_ms(path, 1)
         ran_ms = float(forecasts_ms[chosen]) - rest_forecast_ms
         progress, factor, extra_ms = times.bound_from(1, ran_ms, parts_ms[0])
-        course.rest_exceeded.append(parts_ms[1] > rest_forecast_ms * factor + extra_ms)
+        rest_exceeded = parts_ms[1] > rest_forecast_ms * factor + extra_ms
         model.observe(
             SimpleNamespace(
                 times=times,
@@ -127,12 +126,9 @@ def drive(world: World, frames: int, seed: int) -> Course:
             )
         )
         estimator.observe_frame(float(forecasts_ms[chosen]), took_ms, bound_ms)
-        course.bound_over_time.append(bound_ms / took_ms)
-        course.exceeded.append(took_ms > bound_ms)
-        course.feasible.append(feasible)
-        course.late.append(feasible and not in_time)
-        course.in_time.append(in_time)
-    return course
+        whole = bound_ms / took_ms, took_ms > bound_ms, rest_exceeded
+        frames_seen.append((*whole, feasible, feasible and not in_time, chance, in_time))
+    return Course(*map(np.array, zip(*frames_seen)))
 
 
 def _times_ms(world: World, cost_ms: float, number: int, rng: random.Random) -> list[float]:
@@ -182,7 +178,7 @@ def test_a_start_five_times_too_long_is_forgotten_within_fifty_frames(name):
 def test_stalls_of_every_twentieth_frame_are_bound_in_ms():
     assert np.median(course('periodic').bound_over_time) <= 2.0
     without_stall = np.arange(5000) % 20 != 11
-    assert np.median(np.array(course('periodic').bound_over_time)[without_stall]) <= 2.0
+    assert np.median(course('periodic').bound_over_time[without_stall]) <= 2.0
 
 
 @pytest.mark.parametrize('name', WORLDS)
@@ -197,16 +193,14 @@ def test_the_target_is_held(name):
 
 def test_late_frames_do_not_come_in_rows():
     for name in WORLDS:
-        late = np.array(course(name).late)
-        rows = ''.join('x' if one else ' ' for one in late).split()
+        rows = ''.join('x' if one else ' ' for one in course(name).late).split()
         assert max(map(len, rows), default=0) <= 3
 
 
 @pytest.mark.parametrize('name', WORLDS)
 def test_chances_are_as_often_right_as_they_say(name):
     one = course(name)
-    chances, in_time = np.array(one.chances[42:]), np.array(one.in_time[50:])
-    assert np.mean(chances) == pytest.approx(np.mean(in_time), abs=0.02)
+    assert one.chances[50:].mean() == pytest.approx(one.in_time[50:].mean(), abs=0.02)
 
 
 @pytest.mark.parametrize('seed', [301, 302])

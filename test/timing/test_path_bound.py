@@ -46,14 +46,11 @@ def true_ms(path: ExecutionPath) -> float:
     )
 
 
-def made_profile(paths=(), spread=(1.0,)) -> LatencyProfile:
-    """A profile whose whole paths take their true time multiplied by each of `spread`."""
+def made_profile(paths=()) -> LatencyProfile:
+    """A profile whose whole paths take their true time."""
     return profile_of(
         {name: constant(median_ms(name)) for name in SPACE.carriers()},
-        {
-            str(path): Quantiles.from_samples([true_ms(path) * factor for factor in spread])
-            for path in paths
-        },
+        {str(path): constant(true_ms(path)) for path in paths},
     )
 
 
@@ -107,7 +104,9 @@ def test_each_path_is_forecast_without_itself():
     assert PathForecast(odd, SPACE).residual_quantile(1.0) > 0.9 * math.log(3.0)
 
 
-def test_residuals_need_whole_paths_and_a_probability():
+def test_residuals_need_whole_paths_and_a_probability_and_forecasts_a_path(foreign_path):
+    with pytest.raises(ValueError, match='expected one of the'):
+        PathForecast(made_profile(), SPACE).forecast_ms(foreign_path)
     with pytest.raises(ValueError, match='no whole path'):
         PathForecast(made_profile(), SPACE).residual_quantile(0.5)
     with pytest.raises(ValueError, match=r'probability is 1\.5'):
@@ -135,12 +134,6 @@ def test_a_profile_with_foreign_paths_or_times_of_nothing_is_refused(name, took_
         PathForecast(replace(made_profile(), paths={name: constant(took_ms)}), SPACE)
 
 
-def test_foreign_paths_are_refused(foreign_path):
-    forecast = PathForecast(made_profile(), SPACE)
-    with pytest.raises(ValueError, match='expected one of the'):
-        forecast.forecast_ms(foreign_path)
-
-
 WCET_SPACE = PathSpace(
     (Operator('width', WIDTH, (0.5, 1.0), 'w'), Operator('skip', SKIP, ('0', '1'), 's')),
     (
@@ -149,13 +142,7 @@ WCET_SPACE = PathSpace(
         Segment('last', 'post'),
     ),
 )
-WCET_MS = {
-    'first@w0.50': 2.0,
-    'first@w1.00': 4.0,
-    'more@w0.50': 1.0,
-    'more@w1.00': 3.0,
-    'last': 1.0,
-}
+WCET_MS = dict(zip(WCET_SPACE.carriers(), (2.0, 4.0, 1.0, 3.0, 1.0), strict=True))
 
 
 def test_interruptions_are_added_once_to_what_is_left() -> None:

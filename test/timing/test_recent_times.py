@@ -75,13 +75,6 @@ def test_the_limit_is_that_of_frames_and_start_by_hand():
     assert RecentTimes(ALPHA).log_limit == 0.0  # the forecast itself where nothing is known
 
 
-def test_p90_is_of_the_ratios_seen():
-    recent = seen([10.0 * 1.01**number for number in range(20)])
-    kept = RecentTimes.from_state(0.01, StartRatio(), recent.state())
-    assert recent.p90 == pytest.approx(18 * math.log(1.01))
-    assert kept.p90 == pytest.approx(recent.p90, abs=1e-5)
-
-
 def test_the_start_decides_until_eight_frames_were_seen():
     start = StartRatio(0.1, 0.05)
     recent = seen([10.0, 20.0, 40.0, 20.0, 20.0, 10.0, 20.0], start=start)
@@ -140,13 +133,6 @@ def test_shares_are_those_of_frames_and_rise_with_the_time():
     shares = recent.shares_within(np.log(remaining_ms / 10.0))
     assert shares == pytest.approx(expected, abs=0.03)
     assert shares[0] == 0.0 and (np.diff(shares) >= 0.0).all() and 0.99 < shares[-1] < 1.0
-
-
-@given(st.lists(st.floats(-1.0, 1.0), min_size=LEAST_RATIOS), st.floats(-2.0, 2.0))
-def test_the_share_of_one_is_that_of_many(log_ratios, log_ratio):
-    recent = seen([10.0 * math.exp(one) for one in log_ratios])
-    for one in (log_ratio, *recent._window, -math.inf, math.inf):
-        assert recent.share_within(one) == recent.shares_within(np.array([one]))[0]
 
 
 @pytest.mark.parametrize('count', [3, LEAST_RATIOS, 60, 700])
