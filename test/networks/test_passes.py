@@ -16,7 +16,6 @@ from deadline_perception.networks.passes import (
 
 SPACE = space_of(1, 1, widths=BOTH, scales=BOTH)
 IMAGE = np.zeros((100, 200, 3), np.uint8)
-SIZE = IMAGE.shape[:2]
 
 
 class FakeRun(SegmentRun):
@@ -39,24 +38,25 @@ class FakeNetwork(Network):
     result_type = Detections
     device, input_size, engine = 'cpu', (64, 128), Eager()
 
-    def __init__(self, name='street', class_names=('vehicle', 'person'), found=None):
-        self.config_name = self.network_hash = self.weights_hash = name
-        self.class_names, self.ran = class_names, []
-        self.found = found or (
-            lambda path: Detections([[0, 0, 100, 50]], [0.9 if path['scale'] == 0.5 else 0.8], [0])
-        )
+    config_name = network_hash = weights_hash = 'street'
+    class_names = 'vehicle', 'person'
+
+    def __init__(self):
+        self.ran = []
+
+    def found(self, path):
+        return Detections([[0, 0, 100, 50]], [0.9 if path['scale'] == 0.5 else 0.8], [0])
 
     def start(self, image, path):
         return FakeRun(self, path)
 
 
-def coarse_paths(space=SPACE):
-    return {'0.50': space.parse('r0.50-s11-w1.00-p10-h0')}
+COARSE = {'0.50': SPACE.parse('r0.50-s11-w1.00-p10-h0')}
 
 
-def passes(**options):
-    network = FakeNetwork(**options)
-    return network, PassesNetwork(network, network, coarse_paths())
+def passes():
+    network = FakeNetwork()
+    return network, PassesNetwork(network, network, COARSE)
 
 
 def test_a_path_of_the_closer_look_has_its_own_name_and_keys_in_its_passes():
@@ -64,7 +64,7 @@ def test_a_path_of_the_closer_look_has_its_own_name_and_keys_in_its_passes():
     for path in SPACE:
         single = network.single(path)
         assert str(single) == str(path) and network.path_space.keys(single) == SPACE.keys(path)
-    first = tuple(f'coarse.{key}' for key in SPACE.keys(coarse_paths()['0.50']))
+    first = tuple(f'coarse.{key}' for key in SPACE.keys(COARSE['0.50']))
     assert set(network.path_space.carriers()) == {*first, *SPACE.carriers()}
     both = network.path_space.largest
     assert network.path_space.keys(both) == (*first, *SPACE.keys(SPACE.largest))
@@ -118,9 +118,9 @@ def test_networks_that_cannot_be_passes_are_refused(foreign_path):
     other.device = 'cuda'
     for fine, coarse, paths, message in (
         (FakeNetwork(), FakeNetwork(), {}, 'no path of a first look'),
-        (FakeNetwork(), other, coarse_paths(), 'expected one device'),
+        (FakeNetwork(), other, COARSE, 'expected one device'),
         (FakeNetwork(), FakeNetwork(), {'x': foreign_path}, 'is none of street'),
-        (network, FakeNetwork(), coarse_paths(), 'consists of alternatives'),
+        (network, FakeNetwork(), COARSE, 'consists of alternatives'),
     ):
         with pytest.raises(PassesError, match=message):
             PassesNetwork(fine, coarse, paths)

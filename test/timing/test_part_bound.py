@@ -18,22 +18,20 @@ from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 START = StartRatio(0.05, 0.05)
 
 
-def part_bound(**parts: bool) -> PartBound:
-    bound = PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01, START))
-    bound.use(**parts)
-    return bound
+def part_bound() -> PartBound:
+    return PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01, START))
 
 
-def interrupted(bound: PartBound, frames: int = 300) -> PartBound:
-    rng = random.Random(0)
-    for number in range(frames):
+def interrupted() -> PartBound:
+    rng, bound = random.Random(0), part_bound()
+    for number in range(300):
         took_ms = 10.0 * math.exp(rng.gauss(0.0, 0.05)) + 8.0 * (number % 20 == 7)
         bound.observe(10.0, took_ms)
     return bound
 
 
 def test_the_integral_is_on_the_sum_of_execution_and_interruption():
-    bound = interrupted(part_bound())
+    bound = interrupted()
     limit, interruption_ms = math.exp(bound.recent.log_limit), bound.recent.interruption_ms
     q = bound.integral.factor
     assert interruption_ms > 5.0 and q != 1.0
@@ -57,7 +55,7 @@ def test_an_aborted_frame_counts_where_late_or_beyond_its_bound(would_take_ms, i
 
 
 def test_its_file_keeps_the_window_over_a_restart(tmp_path):
-    bound = interrupted(part_bound())
+    bound = interrupted()
     file = CalibrationFile(tmp_path / 'bound.json', {'profile': 'abc'})
     file.save(bound.state())
     restarted = PartBound.from_state(file.load(alpha=0.01, eta=0.05), START)
@@ -79,7 +77,7 @@ def test_its_file_keeps_the_window_over_a_restart(tmp_path):
 )
 def test_a_damaged_state_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
-        PartBound.from_state({**interrupted(part_bound()).state(), **change}, START)
+        PartBound.from_state({**interrupted().state(), **change}, START)
 
 
 def observed_line(pairs: list[tuple[float, float]]) -> tuple[float, float]:

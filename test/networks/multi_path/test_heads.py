@@ -6,13 +6,9 @@ from deadline_perception.networks.multi_path.array_forms import BINS
 from deadline_perception.networks.multi_path.heads import region_features
 
 
-def _levels(channels=6):
-    torch.manual_seed(0)
-    return [torch.randn(2, channels, 128 // stride, 192 // stride) for stride in STRIDES]
-
-
 def test_region_features_equal_torchvisions_roi_align():
-    levels = _levels()
+    torch.manual_seed(0)
+    levels = [torch.randn(2, 6, 128 // stride, 192 // stride) for stride in STRIDES]
     low = torch.rand(60, 2) * torch.tensor([170.0, 110.0])
     boxes = torch.cat((low, low + torch.rand(60, 2) * 90 + 1), 1)  # some reach beyond the image
     box_levels, images = torch.randint(0, 4, (60,)), torch.randint(0, 2, (60,))

@@ -9,8 +9,8 @@ from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import fit_wcet
 
 
-def _sample(median_ms: float, worst_ms: float, count: int = 20) -> Quantiles:
-    return Quantiles(median_ms, median_ms, median_ms, *[worst_ms] * 5, count=count)
+def _sample(median_ms: float, worst_ms: float) -> Quantiles:
+    return Quantiles(median_ms, median_ms, median_ms, *[worst_ms] * 5, count=20)
 
 
 def test_whole_paths_raise_and_lower_the_sums() -> None:
