@@ -13,18 +13,14 @@ from deadline_perception.networks.multi_path.shape import HeadConfig
 @pytest.mark.parametrize(
     'base, change, message',
     [
-        (COMPACT, {'name': 'a/b'}, "name of the configuration is 'a/b', expected at most 100"),
         (COMPACT, {'name': 'x' * 10**6}, 'name of the configuration is .{30}, expected'),
         (COMPACT, {'input_size': (380, 640)}, r'\(380, 640\) px, expected multiples of 32'),
         (COMPACT, {'stage_channels': (64, 128)}, 'expected four stages'),
         (COMPACT, {'kept_blocks': (1, 0, 1, 1)}, 'kept_blocks is'),
         (COMPACT, {'skip_groups': ((), (), (0,), ())}, 'expected at least 1 block in each group'),
-        (COMPACT, {'nms_candidates': 0}, 'nms_candidates is 0, expected at least 1'),
         (COMPACT, {'nms_candidates': 10**6}, 'is 1000000, expected at most 10000'),
         (COMPACT, {'anchor_sizes_px': ((8,), (8,), (8,), (8, 9))}, 'as many sizes above 0 px'),
-        (COMPACT, {'anchor_ratios': (0.0,)}, 'anchor_ratios is'),
         (COMPACT, {'stem_channels': 20}, '20 channels at width 1.0 are no multiple of 8'),
-        (COMPACT, {'stem_channels': 0}, 'expected at least 1'),
         (COMPACT, {'stem_channels': 10**4000}, 'channels is 1000.*, expected at most 10000'),
         (ORIN, {'stage_channels': (258, 512, 1024, 2048)}, 'multiples of 4 in bottleneck stages'),
         (ORIN, {'norm_group_channels': 0}, 'expected one of them to be at least 1'),
@@ -35,13 +31,10 @@ from deadline_perception.networks.multi_path.shape import HeadConfig
         (COMPACT, {'widths': tuple(1 - i / 100 for i in range(17))}, 'number of widths is 17'),
         (COMPACT, {'proposals': (1, 10**6)}, 'largest number of proposals is 1000000'),
         (COMPACT, {'input_size': (4096, 8192)}, 'number of anchors is 11184810, expected at most'),
-        (COMPACT, {'input_size': (2048, 2048), 'stem_channels': 8000}, 'features is 8388608000'),
         (COMPACT, {'pyramid_channels': 1024, 'proposals': (9000,)}, 'features is 451584000'),
-        (COMPACT, {'heads': ()}, 'heads is 0'),
         (COMPACT, {'proposals': (5, 5)}, 'expected ascending counts'),
         (COMPACT, {'norm': 'batch'}, "norm is 'batch', expected one of group, frozen"),
         (COMPACT, {'scales': (1.0, 0.03)}, 'of 384x640 px .* expected distinct sizes and sides of'),
-        (COMPACT, {'scales': (0.5,)}, r'scales is \(0.5,\), expected fractions'),
     ],
 )
 def test_impossible_shapes_are_refused(base, change, message):

@@ -5,10 +5,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from latency_profiles import profile_of
 
 from deadline_perception.core.device import process_environment, read_device_facts
 from deadline_perception.extras.weights_writer import build_detector, save_detector
-from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.profile import default_profile_path
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools.support import ensure_profile as profile_at_hand
 from deadline_perception.tools.support.ensure_profile import MeasurementFailed, ensure_profile
@@ -27,9 +28,8 @@ def setting(tmp_path, monkeypatch):
     weights = tmp_path / 'weights.safetensors'
     save_detector(network, weights)
     facts = read_device_facts('cpu', environment=process_environment(1))
-    names = network.config_name, network.network_hash, tuple(network.input_size)
     times = {'pre': Quantiles.from_samples([1.0, 2.0])}
-    profile = LatencyProfile(facts, *names, (380, 640), '2026-01-01T00:00:00Z', 0.0, times, {})
+    profile = profile_of(times, facts=facts, network_hash=network.network_hash)
     return SimpleNamespace(
         weights=weights,
         profile=profile,

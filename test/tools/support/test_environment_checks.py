@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from latency_profiles import profile_of
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines import segment_store
 from deadline_perception.extras.weights_writer import write_tensors
-from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.profile import default_profile_path
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools.support import environment_checks as machine_findings
 from deadline_perception.tools.support.environment_checks import State
@@ -108,16 +109,11 @@ def test_profile_of_this_device_is_found_among_other_json(tmp_path, monkeypatch)
     models.mkdir()
     (models / 'quality.json').write_text('{"metric": "AP"}')
     assert machine_findings.check_profile(tmp_path).state is State.NOTE
-    names = ('compact', 'abc')
-    sizes = [(380, 640)] * 2
     times = {'pre': Quantiles.from_samples([1.0, 2.0, 3.0])}
-    facts = read_device_facts('cpu')
-    date = '2025-01-01T00:00:00+00:00'
-    profile = LatencyProfile(facts, *names, *sizes, date, 0.0, times, {})
+    profile = profile_of(times, facts=read_device_facts('cpu'))
     profile.save(models / 'here.json')
     finding = machine_findings.check_profile(tmp_path)
-    assert finding.state is State.FINE
-    assert finding.found.startswith('here.json')
+    assert finding.state is FINE and finding.found.startswith('here.json')
     (models / 'here.json').unlink()
     own = default_profile_path('compact', profile.facts)
     own.parent.mkdir(parents=True)
