@@ -4,10 +4,7 @@ from collections import Counter
 import pytest
 from path_spaces import MATRICES
 
-from deadline_perception.core.measurement_plan import (
-    covering_paths,
-    fewest_covering,
-)
+from deadline_perception.core.measurement_plan import covering_paths, fewest_covering
 
 
 def test_every_segment_is_run_often_enough_and_no_more_frames_than_needed():

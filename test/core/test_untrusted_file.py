@@ -7,12 +7,7 @@ import threading
 import pytest
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.untrusted_file import (
-    FileRefused,
-    check_kind,
-    parse_json,
-    read_bytes,
-)
+from deadline_perception.core.untrusted_file import FileRefused, check_kind, parse_json, read_bytes
 
 
 def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):

@@ -7,17 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from known_qualities import PATHS, SPACE, logistic_ap, sample
 
-from deadline_perception.core.execution_path import (
-    MODEL,
-    Operator,
-    PathSpace,
-    Segment,
-)
-from deadline_perception.decision.path_quality import (
-    MonotoneModel,
-    PathQuality,
-    QualityTableError,
-)
+from deadline_perception.core.execution_path import MODEL, Operator, PathSpace, Segment
+from deadline_perception.decision.path_quality import MonotoneModel, PathQuality, QualityTableError
 
 
 def test_recovers_a_truth_that_adds_up():

@@ -6,13 +6,7 @@ import pytest
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import Operator, PathSpace, Segment
 from deadline_perception.decision.path_quality import PathQuality, QualityTableError
-from deadline_perception.decision.scene import (
-    SIZE_EDGES,
-    SIZE_NAMES,
-    Scene,
-    SizeQuality,
-    _shrunk,
-)
+from deadline_perception.decision.scene import SIZE_EDGES, SIZE_NAMES, Scene, SizeQuality, _shrunk
 
 SPACE = PathSpace(
     (

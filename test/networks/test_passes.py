@@ -8,11 +8,7 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.extras.evaluation.path_accuracy import forked
-from deadline_perception.networks.passes import (
-    PassesError,
-    PassesFile,
-    PassesNetwork,
-)
+from deadline_perception.networks.passes import PassesError, PassesFile, PassesNetwork
 
 SPACE = space_of(1, 1, widths=BOTH, scales=BOTH)
 IMAGE = np.zeros((100, 200, 3), np.uint8)

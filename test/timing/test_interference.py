@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from deadline_perception.timing.interference import (
-    Interference,
-    interference_of,
-)
+from deadline_perception.timing.interference import Interference, interference_of
 
 
 def test_every_window_by_hand() -> None:

@@ -19,10 +19,7 @@ from deadline_perception.core.execution_path import (
 )
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.timing.interference import Interference, WcetTable
-from deadline_perception.timing.path_bound import (
-    PathForecast,
-    WcetForecast,
-)
+from deadline_perception.timing.path_bound import PathForecast, WcetForecast
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch
 from deadline_perception.timing.quantiles import Quantiles
 

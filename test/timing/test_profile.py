@@ -10,10 +10,7 @@ from latency_profiles import BOARD, profile_of
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.timing.interference import Interference, WcetTable
-from deadline_perception.timing.profile import (
-    LatencyProfile,
-    measure_profile,
-)
+from deadline_perception.timing.profile import LatencyProfile, measure_profile
 from deadline_perception.timing.quantiles import Quantiles
 
 FACTS = replace(BOARD, name='Test Board (R) 9', torch_version='2.9', cpu_capability='AVX2')

@@ -11,11 +11,7 @@ from itertools import product
 import pytest
 import z3
 
-from deadline_perception.timing.calibration import (
-    IN_TIME_WEIGHT,
-    counted_weight,
-    log_factor_after,
-)
+from deadline_perception.timing.calibration import IN_TIME_WEIGHT, counted_weight, log_factor_after
 
 
 @dataclass(frozen=True)

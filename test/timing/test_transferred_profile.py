@@ -10,11 +10,7 @@ from made_up_detector import TINY
 from deadline_perception.timing import transferred_profile
 from deadline_perception.timing.profile import measure_profile
 from deadline_perception.timing.quantiles import Quantiles
-from deadline_perception.timing.transferred_profile import (
-    find_reference,
-    scaled_segments,
-    transfer,
-)
+from deadline_perception.timing.transferred_profile import find_reference, scaled_segments, transfer
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (96, 160, 3), np.uint8)
 

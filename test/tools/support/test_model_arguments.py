@@ -6,10 +6,7 @@ from made_up_models import small_yolo
 
 from deadline_perception.extras.external_models.exported.class_list import read_classes
 from deadline_perception.extras.external_models.exported.model_error import ModelError
-from deadline_perception.tools.support.model_arguments import (
-    add_model_arguments,
-    read_models,
-)
+from deadline_perception.tools.support.model_arguments import add_model_arguments, read_models
 
 
 @pytest.mark.parametrize(
