@@ -1,5 +1,3 @@
-import errno
-import mmap
 import re
 
 import numpy as np
@@ -7,7 +5,6 @@ import pytest
 
 pytest.importorskip('openvino')
 
-from made_up_detector import redirected_run
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.compiled_segments import CompiledSegments
@@ -20,11 +17,6 @@ def engine(prepared, threads=1):
     return CompiledSegments(
         SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu'))), threads
     )
-
-
-def frames(network, images):
-    """Of any path, redirected on the way."""
-    return [redirected_run(network, image, number).result() for number, image in enumerate(images)]
 
 
 def values_of(network, image):
@@ -72,20 +64,6 @@ def test_after_weights_may_have_changed_all_is_eager_and_that_is_said(prepared):
     found = network.detect(prepared.images[0], network.path_space.largest)
     np.testing.assert_allclose(found.boxes_xyxy_px, expected.boxes_xyxy_px, atol=1e-3)
     assert 'weights have changed' in network.engine.notice and network.engine.forms == {}
-
-
-def test_segments_compile_while_memory_is_locked(prepared, monkeypatch):
-    """As it is beside a running network."""
-
-    class Locked(mmap.mmap):
-        def madvise(self, option):
-            raise OSError(errno.EINVAL, 'locked')
-
-    monkeypatch.setattr('deadline_perception.engines.segment_store.mmap.mmap', Locked)
-    network = prepared.network()
-    network.engine = engine(prepared)
-    network.detect(prepared.images[0], network.path_space.largest)
-    assert network.engine._refused == {}
 
 
 def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):

@@ -4,29 +4,10 @@ import pytest
 from invented_networks import make_single
 
 from deadline_perception.networks.model_reference import (
-    ModelKind,
     ModelNotFound,
-    ModelReference,
     load_network,
     load_weights,
 )
-
-
-@pytest.mark.parametrize(
-    ('text', 'kind', 'file', 'detail'),
-    [
-        ('sets/mine.yaml', ModelKind.SET, 'sets/mine.yaml', ''),
-        ('yolo.onnx', ModelKind.EXPORT, 'yolo.onnx', ''),
-        ('yolo.TFLITE', ModelKind.EXPORT, 'yolo.TFLITE', ''),
-        ('ssd300_vgg16:w/coco.pth', ModelKind.TORCHVISION, 'w/coco.pth', 'ssd300_vgg16'),
-        ('my_package.networks:make', ModelKind.CALLABLE, 'my_package.networks', 'make'),
-        ('compact', ModelKind.WEIGHTS, 'compact', ''),
-        ('compact:s0-w1.00-p10-h0', ModelKind.WEIGHTS, 'compact', 's0-w1.00-p10-h0'),
-        (Path('a/own.safetensors'), ModelKind.WEIGHTS, 'a/own.safetensors', ''),
-    ],
-)
-def test_a_string_has_one_meaning(text, kind, file, detail):
-    assert ModelReference.parse(text) == ModelReference(kind, Path(file), detail)
 
 
 def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_path, repository):
