@@ -3,11 +3,7 @@ from pathlib import Path
 import pytest
 from invented_networks import make_single
 
-from deadline_perception.networks.model_reference import (
-    ModelNotFound,
-    load_network,
-    load_weights,
-)
+from deadline_perception.networks.model_reference import ModelNotFound, load_network, load_weights
 
 
 def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_path, repository):
