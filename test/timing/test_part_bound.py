@@ -42,6 +42,15 @@ def test_the_integral_is_on_the_sum_of_execution_and_interruption():
     assert bound.bound_ms(26.0) - bound.bound_ms(4.0) == pytest.approx(22.0 * limit * q)
 
 
+def test_a_frame_misses_its_bound_as_it_was_before_that_frame():
+    bound = interrupted()
+    misses, bound_ms = bound.integral.misses, bound.bound_ms(10.0)
+    bound.observe(10.0, bound_ms * 0.999)
+    assert bound.integral.misses == misses
+    bound.observe(10.0, bound.bound_ms(10.0) * 1.001)
+    assert bound.integral.misses == misses + 1
+
+
 @pytest.mark.parametrize(
     'would_take_ms, is_late, frames', [(9, False, 0), (9, True, 1), (90, False, 1)]
 )
@@ -133,3 +142,12 @@ def test_the_bound_of_a_part_begins_where_the_whole_is_within_its_width(late, in
     assert part.integral.log_factor == (whole.integral.log_factor if begin is None else begin)
     assert (part.integral.alpha, part.integral.eta) == (0.02, 0.07)
     assert part.interruption_ms == 0.0
+
+
+def test_a_part_without_frames_of_its_own_goes_by_what_the_whole_learns():
+    whole = PartBound(BoundCalibrator(0.02, 0.07, 0.5), RecentTimes(0.02, START))
+    part, before = whole.of_rest(), whole.factor
+    for _ in range(20):
+        whole.observe(4.0, 10.0)
+    assert whole.factor > 1.5 * before
+    assert part.factor == pytest.approx(math.exp(whole.recent.log_limit))

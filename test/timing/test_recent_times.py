@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import nct, norm
 
 from deadline_perception.timing.recent_times import (
+    INTERRUPTIONS,
     LEAST_RATIOS,
     RecentTimes,
     StartRatio,
@@ -75,6 +76,22 @@ def test_the_limit_is_that_of_frames_and_start_by_hand():
     assert RecentTimes(ALPHA).log_limit == 0.0  # the forecast itself where nothing is known
 
 
+def test_the_limit_follows_every_frame_of_the_first_31_and_then_every_fourth():
+    recent, limits = seen(noisy_ms(LEAST_RATIOS, seed=0)), []
+    for took_ms in noisy_ms(40, seed=1):
+        recent.observe(10.0, took_ms)
+        limits.append(recent.log_limit)
+    renewed = [LEAST_RATIOS + 1 + at for at in range(1, 40) if limits[at] != limits[at - 1]]
+    assert renewed == [*range(LEAST_RATIOS + 2, 4 * LEAST_RATIOS), 35, 39, 43, 47]
+
+
+def test_p90_is_of_the_ratios_seen():
+    recent = seen([10.0 * 1.01**number for number in range(20)])
+    kept = RecentTimes.from_state(0.01, StartRatio(), recent.state())
+    assert recent.p90 == pytest.approx(18 * math.log(1.01))
+    assert kept.p90 == pytest.approx(recent.p90, abs=1e-5)
+
+
 def test_the_start_decides_until_eight_frames_were_seen():
     start = StartRatio(0.1, 0.05)
     recent = seen([10.0, 20.0, 40.0, 20.0, 20.0, 10.0, 20.0], start=start)
@@ -123,6 +140,14 @@ def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
     assert RecentTimes.from_state(ALPHA, StartRatio(), recent.state()).has_limit
 
 
+def test_frames_older_than_the_window_are_forgotten():
+    period_ms = [10.0] * 200
+    period_ms[7::20] = [18.0 + number for number in range(10)]
+    once, twice = seen(period_ms * 10), seen(period_ms * 20)
+    assert len(twice.state()['excesses_ms']) == INTERRUPTIONS == len(period_ms * 10)
+    assert twice.interruption_ms == pytest.approx(once.interruption_ms, abs=0.2)
+
+
 def test_shares_are_those_of_frames_and_rise_with_the_time():
     took_ms = noisy_ms(400, seed=11)
     for number in range(7, 400, 20):
@@ -133,6 +158,13 @@ def test_shares_are_those_of_frames_and_rise_with_the_time():
     shares = recent.shares_within(np.log(remaining_ms / 10.0))
     assert shares == pytest.approx(expected, abs=0.03)
     assert shares[0] == 0.0 and (np.diff(shares) >= 0.0).all() and 0.99 < shares[-1] < 1.0
+
+
+@given(st.lists(st.floats(-1.0, 1.0), min_size=LEAST_RATIOS), st.floats(-2.0, 2.0))
+def test_the_share_of_one_is_that_of_many(log_ratios, log_ratio):
+    recent = seen([10.0 * math.exp(one) for one in log_ratios])
+    for one in (log_ratio, *recent._window, -math.inf, math.inf):
+        assert recent.share_within(one) == recent.shares_within(np.array([one]))[0]
 
 
 @pytest.mark.parametrize('count', [3, LEAST_RATIOS, 60, 700])
