@@ -19,7 +19,7 @@ from deadline_perception.core.execution_path import (
 )
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.timing.interference import Interference, WcetTable
-from deadline_perception.timing.path_bound import PathForecast, WcetForecast
+from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch
 from deadline_perception.timing.quantiles import Quantiles
 
@@ -69,6 +69,19 @@ def test_in_place_factors_bring_forecasts_near_paths_never_measured():
         for paths in (measured, ())
     )
     assert error.max() < 0.03 and error.mean() < plain_error.mean() / 4
+    scaled = PathForecast(replace(made_profile(measured), scaled_from='another'), SPACE)
+    for of in (scaled.residual_quantile(0.5), scaled.start_ratio().median):
+        assert math.exp(of) == pytest.approx(1.2, rel=0.02)
+
+
+def test_a_part_that_does_not_run_takes_no_time():
+    space = PathSpace(
+        (Operator('model', 'model', ('one', 'other'), 'm'),),
+        (Segment('choose', 'pre', 'model'), Segment('one', 'conv', only_on=('model', 'one'))),
+    )
+    forecast = SegmentForecast(space, {'choose': 1.0, 'one': 2.0})
+    assert forecast.table(list(space)).tolist() == [3.0, 1.0]
+    assert [forecast.forecast_ms(path) for path in space] == [3.0, 1.0]
 
 
 def test_table_equals_single_forecasts_from_every_segment():
@@ -116,6 +129,9 @@ def test_a_profile_without_some_segments_is_refused_with_what_to_run():
     message = r"lacks 4 of \d+ segments, 'head@h1.*deadline-perception profile"
     with pytest.raises(ProfileMismatch, match=message):
         PathForecast(replace(profile, segments=segments), SPACE)
+    one_of_nothing = profile.segments | {next(iter(segments)): constant(0.0)}
+    forecast = PathForecast(replace(profile, segments=one_of_nothing), SPACE)
+    assert forecast.forecast_ms(SPACE.largest) > 0.0
 
 
 @pytest.mark.parametrize(
