@@ -118,6 +118,18 @@ def test_no_path_with_a_mandatory_part_that_fits_is_expected_to_be_better(remain
     assert expected(choice.path) == pytest.approx(best) or choice.path['coarse'] == 'none'
 
 
+def test_of_second_looks_none_is_planned_that_is_less_likely_than_not_to_be_in_time():
+    paths = [SPACE.parse(name) for name in ('crun-s0', 'crun-s1', 'crun-alone')]
+    policy = PassPolicy(SPACE, TIMES, Qualities(), paths=paths)
+    deep_ms = TIMES.forecast_ms(paths[0])
+    for remaining_ms in np.linspace(8.0, 1.3 * deep_ms, 60):
+        path = policy.plan(remaining_ms, FACTOR, LIKELY).path
+        assert path['fine'] == 'none' or chance(remaining_ms, TIMES.forecast_ms(path)) >= 0.5
+        after = policy.redecide(paths[0], 1, remaining_ms - 5.0, FACTOR, 5.0, LIKELY).path
+        rest_ms = TIMES.forecast_ms(after, 1)
+        assert after['fine'] == 'none' or chance(remaining_ms - 5.0, rest_ms) >= 0.5
+
+
 def test_after_a_result_so_far_the_rest_is_begun_though_its_bound_does_not_fit(policy):
     path = SPACE.parse('crun-s1')
     choice = policy.redecide(path, 1, 11.0, FACTOR, 5.0, LIKELY)
@@ -143,6 +155,14 @@ def test_a_space_without_results_is_refused():
     plain = PathSpace((), (Segment('all', 'all'),))
     with pytest.raises(ValueError, match='declares no result'):
         PassPolicy(plain, TIMES, Qualities())
+
+
+@pytest.mark.parametrize('name', ['s1', 'crun-s0'])
+def test_a_path_that_alone_is_kept_ready_is_taken_with_its_quality(name):
+    path = SPACE.parse(name)
+    choice = PassPolicy(SPACE, TIMES, Qualities(), paths=[path]).plan(50.0, FACTOR)
+    assert (choice.path, choice.forecast_ms) == (path, TIMES.forecast_ms(path))
+    assert choice.feasible and choice.quality == pytest.approx(QUALITY[name])
 
 
 def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_anew(policy):
@@ -253,3 +273,15 @@ def test_chances_are_those_of_the_frames_that_were_seen():
     assert lead_ms == 1.25
     without_lead = policy._time_left(0, remaining_ms - lead_ms, bound.factor, 0.9)[0]
     assert later == pytest.approx(without_lead)
+
+
+def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():
+    policy, times = followed([])
+    deep = next(at for at, one in enumerate(SPACE.segments) if one.name == 'deep')
+    rest = times.part(deep)
+    for ratio in np.random.default_rng(0).uniform(0.85, 1.1, 200):
+        rest.observe(10.0, 10.0 * ratio)
+    path, left_ms = SPACE.parse('s0'), 11.0 * 1.15
+    assert 11.0 * rest.factor > left_ms
+    assert policy.redecide(path, deep, left_ms, rest.factor, 9.0).path == path
+    assert policy.redecide(path, deep, 11.0 * 0.95, rest.factor, 9.0).path == SPACE.parse('s1')
