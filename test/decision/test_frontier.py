@@ -287,3 +287,14 @@ def test_segments_within_their_bounds_are_in_time(cases, which, share, factor, p
             assert choice.feasible
         left_ms -= forecast.segment_ms(at, choice.path) * factor * paces[at]
     assert left_ms >= -1e-6
+
+
+def test_a_plan_is_not_taken_back_where_the_frame_goes_at_the_likely_pace(cases):
+    for policy, forecast, _ in cases[:4]:
+        for left_ms in np.linspace(20.0, 120.0, 30).tolist():
+            choice = plan = policy.plan(left_ms, 1.6, 0.7)
+            for at in range(SEGMENTS):
+                if plan.feasible and SPACE.segments[at].operator is not None:
+                    choice = policy.redecide(choice.path, at, left_ms + 1e-9, 1.6, p90_share=0.7)
+                    assert choice.quality >= plan.quality
+                left_ms -= forecast.segment_ms(at, choice.path) * 1.6 * 0.7
