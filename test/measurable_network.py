@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up_detector import TINY
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.timing.profile import LatencyProfile, measure_profile
@@ -51,3 +53,14 @@ def run_command(
         check=False,
         cwd=cwd,
     )
+
+
+@pytest.fixture(scope='session')
+def measurable_weights(tmp_path_factory) -> Path:
+    """Weights file of a network with every width and skip operator, one number of proposals and one head."""
+    from deadline_perception.extras.weights_writer import build_detector, save_detector
+
+    config = replace(TINY, name='measurable', scales=(1.0,), proposals=(5,), heads=TINY.heads[:1])
+    file = tmp_path_factory.mktemp('measurable') / 'measurable.safetensors'
+    save_detector(build_detector(config, ('vehicle', 'bike')), file)
+    return file

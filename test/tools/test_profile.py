@@ -10,7 +10,29 @@ from deadline_perception.tools.profile import sufficiency
 
 
 @pytest.mark.slow
-def test_prepares_missing_segments_and_measures_as_the_node_runs(prepared, tmp_path):
+def test_measures_as_the_node_runs_and_writes_where_it_looks(measurable_weights, tmp_path):
+    words = f'profile --weights {measurable_weights} --quick --minutes 0.03 --engine eager'
+    environment = {'XDG_CACHE_HOME': str(tmp_path)}
+    run = run_command(*words.split(), environment=environment, restarts=True)
+    assert run.returncode == 0, run.stderr
+    (file,) = (tmp_path / 'deadline_perception/profiles').glob('measurable-*-t2.json')
+    assert f'wrote {file}' in run.stdout.replace('\n', '')
+    profile = LatencyProfile.load(file)
+    expected = (2, 'retaining', (64, 96))
+    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == expected
+    for shown in (
+        'cheapest',
+        'full',
+        'pyramid@w0.25-f0.50',
+        'times their forecast',
+        'too few for 99 %, which takes 299',
+    ):
+        assert shown in run.stdout
+    assert 'measuring measurable on cpu' in run.stderr
+
+
+@pytest.mark.slow
+def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_path):
     for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
         blob.unlink()
     images = write_images(tmp_path / 'images', prepared.images)
@@ -18,16 +40,11 @@ def test_prepares_missing_segments_and_measures_as_the_node_runs(prepared, tmp_p
     shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
     command = ['profile', '--weights', weights, '--source', images]
     environment = {'XDG_CACHE_HOME': str(prepared.cache)}
-    quick = [*command, '--quick', '--minutes', '0.03']
-    run = run_command(*quick, environment=environment, restarts=True)
+    run = run_command(*command, '--quick', '--minutes', '0.03', environment=environment)
     assert run.returncode == 0, run.stderr
     assert 'preparing' in run.stderr and '8 bit' in run.stdout and 'openvino' in run.stdout
-    for shown in ('cheapest', 'full', 'times their forecast', 'too few for 99 %, which takes 299'):
-        assert shown in run.stdout
     (file,) = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t2.json')
-    profile = LatencyProfile.load(file)
-    assert profile.engine.startswith('openvino ')
-    assert (profile.facts.threads, profile.facts.allocator) == (2, 'retaining')
+    assert LatencyProfile.load(file).engine.startswith('openvino ')
     again = run_command(*command, '--prepare-only', '--engine', 'openvino', environment=environment)
     assert again.returncode == 0 and 'preparing' not in again.stderr
 
