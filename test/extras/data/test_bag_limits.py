@@ -5,7 +5,6 @@ import struct
 from contextlib import closing, nullcontext
 
 import pytest
-import yaml
 import zstandard
 from mcap.data_stream import RecordBuilder
 from mcap.records import Channel, Chunk, ChunkIndex, DataEnd, Footer, Schema, Statistics
@@ -260,18 +259,6 @@ def test_a_long_description_is_not_parsed_and_its_messages_are_read(tmp_path, mo
         facts.write('# \n' * 100_000)
     monkeypatch.setattr(bag_limits, 'parse_yaml', None)
     assert read(folder) == ['0', '1', '2']
-
-
-def test_a_description_is_read_by_the_rules_of_other_yaml(tmp_path):
-    folder = bag(tmp_path)
-    facts = folder / 'metadata.yaml'
-    content = yaml.safe_load(facts.read_text())
-    (topic,) = content['rosbag2_bagfile_information']['topics_with_message_count']
-    topic['topic_metadata']['offered_qos_profiles'] = MERGE
-    facts.write_text(yaml.safe_dump(content))
-    assert read(folder) == ['0', '1', '2']
-    facts.write_text(facts.read_text() + 'more: &a {<<: *a}\n')
-    assert read(folder) == ['0', '1', '2']  # without the description
 
 
 # --- SQL ---

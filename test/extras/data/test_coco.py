@@ -1,10 +1,8 @@
 import json
 import os
-import warnings
 from pathlib import Path
 
 import cv2
-import numpy as np
 import pytest
 from annotated_images import turn
 from json_damage import reads_or_refuses_in_one_line
@@ -20,8 +18,6 @@ from read_sequences import (
 )
 
 from deadline_perception.extras.data.coco import read_coco
-
-CARLA = Path(__file__).resolve().parents[4] / 'shared' / 'data' / 'carla'
 
 
 def change(folder: Path, edit) -> Path:
@@ -108,33 +104,11 @@ def test_terminal_controls_and_endless_numbers_are_refused_in_one_line(coco_fold
     assert reads_or_refuses_in_one_line(read_coco, change(coco_folder, edit)) is None
 
 
-def test_images_in_a_folder_beside_the_annotations_are_read(coco_folder):
-    (coco_folder / 'annotations').mkdir()
-
-    def lead_up(content):
-        for image in content['images']:
-            image['file_name'] = '../' + image['file_name']
-
-    file = change(coco_folder, lead_up)
-    assert len(read_coco(file.rename(coco_folder / 'annotations' / 'val.json')).frames) == 2
-
-
 def test_refuses_what_is_absent_and_does_not_wait_for_a_pipe(tmp_path):
     os.mkfifo(tmp_path / 'pipe.json')
     for name in ('none.json', 'pipe.json'):
         with pytest.raises(FileNotFoundError, match='COCO'):
             read_coco(tmp_path / name)
-
-
-@pytest.mark.skipif(not CARLA.is_dir(), reason='the driving data are not here')
-def test_reads_the_driving_data():
-    with warnings.catch_warnings(record=True):
-        warnings.simplefilter('always')
-        sequence = opened(CARLA)
-    assert len(sequence.frames) == 142
-    image = sequence.frames[5].load_bgr()
-    assert image.shape == (380, 640, 3) and image.dtype == np.uint8
-    assert sum(len(frame.ground_truth) for frame in sequence.frames) > 200
 
 
 # --- as tools write it ---

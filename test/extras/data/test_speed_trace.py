@@ -1,10 +1,6 @@
 import json
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from json_damage import fuzzed, reads_or_refuses_in_one_line
 from read_sequences import speeds_mps
 
 from deadline_perception.extras.data.recorded_speed import (
@@ -86,41 +82,7 @@ def test_refuses_bdd100k_files_without_a_speed(tmp_path, content, error, words):
         read_speed_trace(tmp_path / 'info.json')
 
 
-@fuzzed
-@given(st.data())
-def test_whatever_a_table_holds_is_read_or_refused_in_one_line(tmp_path, data):
-    table = tmp_path / 'trace.csv'
-    long = [b'"' + b'x' * 200_000, b'1,' + b'9' * 5_000]
-    rows = [b'1,2\x00', b'1e400,1', b'\xff\xfe', b'"a\nb",1', *long]
-    row = data.draw(st.binary(max_size=30) | st.sampled_from(rows))
-    table.write_bytes(b'stamp_s,speed_mps\n0,1\n' + row)
-    trace = reads_or_refuses_in_one_line(read_speed_trace, table)
-    assert trace is None or np.isfinite(trace.speeds_mps).all()
-
-
-def test_says_what_was_looked_for(tmp_path):
-    with pytest.raises(FileNotFoundError, match='expected a CSV file'):
-        read_speed_trace(tmp_path / 'none.csv')
-    with pytest.raises(ValueError, match='2 stamps and 1 speeds'):
-        SpeedTrace((0.0, 1.0), (1.0,))
-
-
 def test_a_sequence_takes_the_trace_from_its_first_frame():
     sequence = render_drive(seconds=0.4, rate_hz=10, width=64, height=48)
     moved = with_speeds_of_trace(sequence, SpeedTrace((5.0, 5.2), (1.0, 3.0)))
     assert speeds_mps(moved) == pytest.approx([1.0, 2.0, 3.0, 3.0])
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.floats(0.01, 10), min_size=1, max_size=8),
-    st.lists(st.floats(0, 40), min_size=9, max_size=9),
-    st.floats(0, 1),
-)
-def test_interpolated_speeds_stay_between_their_neighbours(steps, speeds, share):
-    stamps = [0.0]
-    for step in steps:
-        stamps.append(stamps[-1] + step)
-    trace = SpeedTrace(tuple(stamps), tuple(speeds[: len(stamps)]))
-    speed = trace.speed_mps(share * stamps[-1])
-    assert min(trace.speeds_mps) - 1e-9 <= speed <= max(trace.speeds_mps) + 1e-9

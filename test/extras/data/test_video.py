@@ -7,15 +7,10 @@ import cv2
 import numpy as np
 import pytest
 from plain_images import grey
-from read_sequences import object_counts, speeds_mps, stamps_ns
 from timed_videos import matroska
 
 from deadline_perception.extras.data import video
 from deadline_perception.extras.data.video import read_video
-
-HIGHWAY = (
-    Path(__file__).resolve().parents[4] / 'shared' / 'data' / 'highway' / 'solid_white_right.mp4'
-)
 
 
 @pytest.fixture
@@ -28,17 +23,6 @@ def clip(tmp_path):
         writer.write(grey(48, 64, 5 * index))
     writer.release()
     return file
-
-
-def test_stamps_follow_the_frame_rate_and_frames_load_in_any_order(clip):
-    sequence = read_video(clip)
-    assert len(sequence.frames) == 50 and sequence.class_names == ()
-    assert stamps_ns(sequence)[:3] == [0, 50_000_000, 100_000_000]
-    assert object_counts(sequence) == speeds_mps(sequence) == [None] * 50
-    for index in (0, 1, 2, 49, 3, 3, 45, 10, 12):
-        image = sequence.frames[index].load_bgr()
-        assert image.shape == (48, 64, 3)
-        assert image.mean() == pytest.approx(5 * index, abs=2.5)
 
 
 def test_the_name_may_have_a_colon(tmp_path, monkeypatch):
@@ -56,15 +40,6 @@ def test_refuses_what_is_no_video_or_has_too_many_pixels(tmp_path, clip, monkeyp
     monkeypatch.setattr(video, 'MOST_PX', 1000)
     with pytest.raises(ValueError, match='is 64 x 48 px, expected at most 1000 px'):
         read_video(clip)
-
-
-@pytest.mark.skipif(not HIGHWAY.is_file(), reason='the highway video is not here')
-def test_reads_the_highway_drive():
-    sequence = read_video(HIGHWAY)
-    assert len(sequence.frames) == 221
-    late, early = sequence.frames[150].load_bgr(), sequence.frames[149].load_bgr()
-    assert late.shape == (540, 960, 3)
-    assert 0 < np.abs(late.astype(float) - early).mean() < 40
 
 
 def uncompressed_avi(file, images, upside_down, cut=0):
@@ -143,18 +118,3 @@ def test_frames_whose_time_is_not_later_are_left_out(tmp_path):
     sequence = read_video(matroska(tmp_path / 'a.mkv', times_ms))
     assert len(sequence.frames) == 59
     assert [int(sequence.frames[n].load_bgr().mean()) for n in (45, 19, 20)] == [93, 39, 43]
-
-
-def test_without_any_times_the_rate_counts(tmp_path):
-    file = matroska(tmp_path / 'a.mkv', [0] * 40)
-    sequence = read_video(file)
-    assert len(sequence.frames) == 40
-    assert sequence.frames[1].stamp_ns > 0 and sequence.frames[35].load_bgr().mean() > 60
-
-
-def test_a_video_that_was_cut_has_the_frames_that_are_whole(tmp_path, clip):
-    (tmp_path / 'cut.avi').write_bytes(clip.read_bytes()[:-9000])
-    frames = read_video(tmp_path / 'cut.avi').frames
-    assert 5 < len(frames) < 50
-    assert frames[-1].load_bgr().mean() == pytest.approx(5 * (len(frames) - 1), abs=2.5)
-    assert frames[5].load_bgr().mean() == pytest.approx(25, abs=2.5)

@@ -43,13 +43,6 @@ def test_boxes_are_shares_of_the_image_upright(root):
     np.testing.assert_allclose(boxes_of(sequence)[0], [20, 30, 30, 70], atol=1e-4)
 
 
-def test_splits_and_the_file_itself_are_sources(root):
-    assert len(opened(root / 'data.yaml').frames) == 2
-    assert len(opened(root, split='train').frames) == 1
-    with pytest.raises(FileNotFoundError, match='has no images of test'):
-        opened(root, split='test')
-
-
 def test_names_by_number_key_points_and_lists_of_images(root):
     (root / 'data.yaml').write_text(
         'path: .\nval: list.txt\nkpt_shape: [1, 3]\nnames:\n  0: car\n  1: dog\n'
@@ -59,11 +52,6 @@ def test_names_by_number_key_points_and_lists_of_images(root):
     sequence = read_yolo(root / 'data.yaml')
     assert sequence.class_names == ('car', 'dog')
     np.testing.assert_allclose(boxes_of(sequence), [[40, 15, 60, 35]], atol=1e-4)
-
-
-def test_without_any_label_file_nothing_is_known(root):
-    (root / 'valid/labels/a.txt').unlink()
-    assert object_counts(read_yolo(root / 'data.yaml')) == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -37,13 +37,6 @@ def task(name, weight=1.0, periods_ms=(100.0, 200.0)):
     )
 
 
-def test_one_task_alone_gets_its_best_level_as_often_as_it_may():
-    schedule = make_schedule([task('front')], 10.0)
-    assert schedule.plans['front'].level == 3 and schedule.plans['front'].period_ms == 100.0
-    assert schedule.plans['front'].times_ms == schedule.bounds_ms[0] == pytest.approx(LEVELS_MS)
-    assert (schedule.names, schedule.refusal, schedule.speed_mps) == (('front',), '', 10.0)
-
-
 def test_what_is_selected_is_schedulable_and_the_heavier_task_gets_no_less():
     weights = {'front': 3.0, 'left': 1.0, 'right': 1.0}
     tasks = [task(name, weight, (100.0,)) for name, weight in weights.items()]

@@ -83,43 +83,6 @@ def test_thresholds_come_from_the_images_that_mark_the_class(tmp_path):
     assert SIGN not in judgement.thresholds and judgement.weights.tolist() == [[1.0, 1.0, 0.0]]
 
 
-def test_teachers_that_disagree_are_believed_by_what_they_are_worth(tmp_path):
-    objects = known([10, 10, 20, 30, PERSON, 0])
-    jobs = [job(number, objects, [PERSON], measures=True) for number in range(40)]
-    seen = SeenImage(
-        (90, 60), (found([10, 10, 20, 30, 0.4, PERSON]), found([50, 10, 60, 30, 0.9, PERSON]))
-    )
-    teachers = [Teacher(name, None, np.array([PERSON])) for name in ('right', 'wrong')]
-    judgement = judge(log_of(tmp_path, *[seen] * 40), jobs, teachers, 3, 0.6)
-    assert judgement.weights[:, PERSON].tolist() == [1.0, 0.0]
-    of_person = judgement.thresholds[PERSON]
-    assert (of_person.precision, of_person.recall) == (1.0, 1.0)
-
-
-def test_images_come_in_order_also_after_a_stop_and_broken_ones_are_noted(tmp_path, monkeypatch):
-    boxes = found([0, 0, 9, 9, 0.9, 1], [0, 0, 9, 9, 0.9, 0], [0, 0, 9, 9, 0.01, 1])
-    monkeypatch.setattr(InventedRun, 'result', lambda run: boxes)
-
-    def broken():
-        raise ValueError('b.png cannot be decoded')
-
-    jobs = [job(number) for number in range(4)]
-    jobs[1] = LabelJob(Frame('frame1', 1, broken), frozenset())
-    file = tmp_path / 'out/frame2.png'
-    jobs[2] = LabelJob(jobs[2].frame, frozenset(), 'out/frame2.png', file)
-    # what it calls 0 is not asked for
-    teachers = [Teacher('one', make_single(), np.array([-1, PERSON]))]
-    log, told = log_of(tmp_path), []
-    report = lambda n, *_: told.append(n)  # noqa: E731
-    assert not see_all(log, jobs, teachers, stop=lambda: log.count == 2, report=report)
-    assert see_all(log, jobs, teachers, report=report)
-    assert told == [1, 2, 3, 4]
-    seen = list(log)
-    assert seen[1].unreadable == 'b.png cannot be decoded' and seen[1].found == ()
-    assert seen[0].size == (90, 60) and seen[0].found[0].labels.tolist() == [PERSON]
-    assert cv2.imread(str(file)).shape == (60, 90, 3)
-
-
 def test_data_that_vanish_end_the_run_and_it_goes_on_once_they_are_back(tmp_path, monkeypatch):
     """Otherwise the labels of all images would be overwritten by those of the few that were still there."""
     monkeypatch.setattr(InventedRun, 'result', lambda run: found())

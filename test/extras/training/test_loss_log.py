@@ -24,21 +24,6 @@ def test_log_of_a_killed_run_goes_on_after_its_saved_step(tmp_path):
     assert json.loads(file.read_text().splitlines()[-1]) == expected
 
 
-def test_picture_shows_the_curves(tmp_path):
-    """Darker than paper along a falling curve: high at the left, low at the right."""
-    file = tmp_path / 'state.jsonl'
-    with open_log(file, 0) as log:
-        for step in range(1, 1001):
-            log.add(
-                step, {'path0': 10.0 ** (1 - step / 500)} | ({'path1': 1.0} if step > 500 else {})
-            )
-        log.publish()
-    picture = cv2.imread(str(tmp_path / 'state.png'))
-    blue = (picture[..., 0].astype(int) - picture[..., 2]) > 60
-    left, right = blue[:, :300].nonzero()[0].mean(), blue[:, 700:900].nonzero()[0].mean()
-    assert left < 200 < 350 < right
-
-
 def test_empty_log_has_no_picture(tmp_path):
     (tmp_path / 'state.jsonl').write_text('')
     draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')

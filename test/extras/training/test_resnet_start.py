@@ -68,17 +68,6 @@ def test_features_equal_those_of_the_resnet_on_an_image_of_its_statistics(resnet
             torch.testing.assert_close(mine, x, atol=2e-2, rtol=2e-2)
 
 
-def test_blocks_beyond_the_file_stay_and_are_told(resnet, tmp_path):
-    stored = torch.load(resnet[2]).items()
-    less = {name: tensor for name, tensor in stored if not name.startswith('layer3.5')}
-    torch.save(less, tmp_path / 'less.pth')
-    backbone = Backbone(replace(ORIN, skip_groups=((2,), (3,), (2, 3), ())))
-    start = start_from_resnet(backbone, tmp_path / 'less.pth')
-    assert start.absent == ('layer3.5.conv1', 'layer3.5.conv2', 'layer3.5.conv3')
-    assert {name.split('.')[1] for name in start.unused if name.startswith('layer4')} == {'1', '2'}
-    assert '3 absent, random: layer3.5.conv1, layer3.5.conv2, layer3.5.conv3' in str(start)
-
-
 @pytest.mark.parametrize(
     'content, words',
     [

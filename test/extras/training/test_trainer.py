@@ -11,7 +11,6 @@ from deadline_perception.extras.training.strategies import Sandwich
 from deadline_perception.extras.training.trainer import Trainer
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import TrainingDiverged
-from deadline_perception.extras.training.transfer import to_batch
 from deadline_perception.extras.workers import Workers
 
 
@@ -42,16 +41,6 @@ def test_images_drawn_ahead_give_the_same_weights(tiny_network, shapes):
     for ahead in (0, 1):
         trainer = _trainer(copy.deepcopy(tiny_network), shapes, crop=(32, 64))
         trainer.run(ahead=ahead)
-        weights.append(trainer.average)
-    torch.testing.assert_close(*weights, atol=0, rtol=0)
-
-
-def test_bfloat16_is_left_out_where_a_cpu_would_emulate_it(tiny_network, shapes, monkeypatch):
-    monkeypatch.setattr(torch.ops.mkldnn, '_is_mkldnn_bf16_supported', lambda: False)
-    weights = []
-    for bfloat16 in (True, False):
-        trainer = _trainer(copy.deepcopy(tiny_network), shapes, bfloat16=bfloat16)
-        trainer.run(until=2)
         weights.append(trainer.average)
     torch.testing.assert_close(*weights, atol=0, rtol=0)
 
@@ -162,23 +151,6 @@ def _found(detections, ground_truth):
     )
     overlap = box_iou(known[0], mine[0]) * (known[1][:, None] == mine[1])
     return int((overlap > 0.5).any(1).sum())
-
-
-def test_first_steps_see_windows_and_the_others_drawn_sizes(tiny_network, shapes, monkeypatch):
-    """A batch fills about the area of whole images of the input size, whatever the size of its own."""
-    trainer = _trainer(
-        tiny_network, shapes, crop=(32, 64), crop_share=0.5, sizes=((64, 96), (96, 96)), batch=3
-    )
-    seen = []
-
-    def batch(samples, device):
-        seen.append([sample.image_bgr.shape[:2] for sample in samples])
-        return to_batch(samples, device)
-
-    monkeypatch.setattr('deadline_perception.extras.training.trainer.to_batch', batch)
-    trainer.run()
-    assert seen[:3] == [[(32, 64)] * 9] * 3
-    assert all(sizes in ([(64, 96)] * 3, [(96, 96)] * 2) for sizes in seen[3:]) and len(seen) == 6
 
 
 def test_a_step_at_another_size_is_scaled_no_further(tiny_network, shapes, monkeypatch):

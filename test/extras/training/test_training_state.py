@@ -72,12 +72,6 @@ def resumed(file: Path) -> Rows:
     return run
 
 
-def test_a_state_before_the_first_step_is_one_too(file):
-    saved(file, 0, fill=2.0)
-    run = resumed(file)
-    assert run.step == 0 and float(run.network.bias.detach()) == 2.0 and not run.optimiser.state
-
-
 def test_a_full_disk_is_told_and_the_run_goes_on_from_the_state_before(file):
     run = saved(file, 2)
     run.run(1)
@@ -189,11 +183,3 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_of_it_is_taken(file, c
         other.resume(file)
     assert other.step == 0
     assert all(torch.equal(tensor, before[name]) for name, tensor in weights(other).items())
-
-
-def test_a_weight_that_never_had_a_gradient_has_no_state(file):
-    run = Rows()
-    run.network.bias.requires_grad_(False)
-    run.run(2)
-    run.save(file)
-    assert resumed(file).step == 2

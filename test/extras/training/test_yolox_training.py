@@ -146,14 +146,3 @@ def test_other_classes_and_a_loss_that_is_no_number_are_refused(source):
         network.head.levels[0].objectness.bias.fill_(float('nan'))
     with pytest.raises(TrainingDiverged, match='lower learning rate'):
         trainer.run(1)
-
-
-def test_samples_in_their_own_aspect_are_not_stretched(shapes):
-    def aspect(**options):
-        source = SampleSource([shapes], [1.0], (64, 256), without=('mosaic', 'scale'), **options)
-        samples = [source.draw(np.random.default_rng(seed)) for seed in range(20)]
-        boxes = np.concatenate([sample.ground_truth.boxes_xyxy_px for sample in samples])
-        width, height = (boxes[:, 2:] - boxes[:, :2]).T
-        return np.median(width / height)
-
-    assert aspect() > 2 * aspect(keeps_aspect=True)

@@ -12,30 +12,11 @@ from deadline_perception.extras.external_models.exported.exported_file import ( 
     read_exported,
     with_size,
 )
-from deadline_perception.extras.external_models.exported.memory import peak_bytes  # noqa: E402
 from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
-from deadline_perception.extras.external_models.exported.stated_facts import StatedFacts  # noqa: E402
 
 ops = openvino.opset13
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
 PUBLIC = Path(__file__).parents[5] / 'shared' / 'data' / 'public_models'
-
-
-def test_what_ultralytics_writes_into_a_file_is_read(tmp_path):
-    names = "{0: 'car', 1: 'traffic light'}"
-    facts = {'names': names, 'imgsz': '[384, 640]', 'stride': '32', 'task': 'detect'}
-    read = read_exported(exported(tmp_path / 'net.xml', ROWS, size=(None, None), facts=facts))
-    assert read.stated == StatedFacts(('car', 'traffic light'), (384, 640))
-    assert read.is_open and read.size == (None, None) and read.layers == 'float'
-    (output,) = with_size(read, (384, 640), Path('net.xml'))
-    assert str(output) == 'output0 [1, 20, 6]'
-
-
-def test_inputs_that_tell_sizes_become_constants(tmp_path):
-    sizes = {'orig_target_sizes': ((1, 2), 'i64')}
-    read = read_exported(exported(tmp_path / 'net.xml', ROWS, further=sizes))
-    with_size(read, SIZE, Path('net.xml'))
-    assert [value.get_any_name() for value in read.model.inputs] == ['images']
 
 
 @pytest.mark.parametrize(
@@ -67,12 +48,6 @@ def test_files_that_are_no_detector_are_refused(tmp_path, name, content, said):
     with pytest.raises(ModelError, match=said) as error:
         read_exported(tmp_path / name)
     assert str(error.value).isprintable()
-
-
-def test_an_input_without_pixels_is_refused(tmp_path):
-    image = pixels(1, 3, 0, 0)
-    with pytest.raises(ModelError, match='has 0 x 0 px, expected 1 to 8192 px a side'):
-        read_exported(saved(tmp_path / 'empty.xml', ops.relu(image), image))
 
 
 def pixels(*shape):
@@ -228,15 +203,6 @@ def test_the_size_of_an_open_input_counts(tmp_path):
     with_size(read_exported(file), (640, 640), file)
     with pytest.raises(ModelError, match='GB at once, expected at most 4.3 GB'):
         with_size(read_exported(file), (8192, 8192), file)
-
-
-def test_values_that_are_needed_no_longer_take_nothing():
-    value = image = pixels()
-    for _ in range(10):
-        value = ops.relu(value)
-    assert peak_bytes(openvino.Model([value], [image])) == 2 * 3 * 8 * 8 * 4
-    kept = ops.concat([ops.relu(image) for _ in range(10)], 1)
-    assert peak_bytes(openvino.Model([kept], [image])) >= 20 * 3 * 8 * 8 * 4
 
 
 @pytest.mark.skipif(not PUBLIC.is_dir(), reason='needs the public detectors')

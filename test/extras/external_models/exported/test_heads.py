@@ -124,15 +124,6 @@ def test_the_box_of_each_head_is_as_worked_out(tmp_path, outputs, reading, score
     assert found(tmp_path, outputs, **options) == one(reading, score, label)
 
 
-@pytest.mark.parametrize('transposed', [False, True])
-def test_yolov8(tmp_path, transposed):
-    rows = rows_with([*CENTRE, 0.1, 0.8, 0.0], 30)
-    rows[1] = [41.0, 32.0, 32.0, 32.0, 0.0, 0.6, 0.0]  # the same object, suppressed
-    values = rows[None] if transposed else rows.T[None]
-    expected = one('yolov8 px', 0.8, 'person')
-    assert found(tmp_path, {'output0': values}) == expected
-
-
 def test_yolov5_before_its_decoding(tmp_path):
     maps = {
         f'map{stride}': np.full((1, 3, 64 // stride, 96 // stride, 8), -9.0, np.float32)
@@ -142,16 +133,6 @@ def test_yolov5_before_its_decoding(tmp_path):
     maps['map16'][0, 1, 1, 2] = [0.0, 0.0, 0.0, 0.0, 9.0, 9.0, -9.0, -9.0]
     box = [40 - 31, 24 - 22.5, 40 + 31, 24 + 22.5]
     assert found(tmp_path, maps) == one('maps', 1.0, 'car', box, score_abs=1e-3)
-
-
-def test_an_object_found_as_two_classes_that_share_a_name_is_one(tmp_path):
-    rows = rows_with([*BOX, 0.7, 0.0], 20)
-    rows[1:3] = [*BOX, 0.6, 2.0], [*BOX, 0.5, 1.0]
-    names = ('vehicle', 'person', 'vehicle')
-    name, boxes, scores, labels = found(tmp_path, {'o': rows[None]}, names, stated='detections px')
-    assert (name, labels) == ('detections px', ['vehicle', 'person'])
-    assert boxes == approx([BOX, BOX])
-    assert scores == pytest.approx([0.7, 0.5])
 
 
 @pytest.mark.parametrize('before_suppression', [False, True])

@@ -1,8 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
-from made_up_candidates import candidates, models, names
+from made_up_candidates import models, names
 
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
@@ -42,12 +41,6 @@ def test_one_model_is_kept_per_contention_level():
     assert names(contention_prune(given_models, two, 100.0)) == ['4']
 
 
-def test_a_level_at_which_nothing_is_in_time_keeps_the_fastest():
-    given_models = models(('slow', 20.0, 0.9), ('fast', 10.0, 0.5))
-    kept = contention_prune(given_models, {'slow': (20.0, 300.0), 'fast': (10.0, 200.0)}, 100.0)
-    assert names(kept) == ['fast', 'slow']
-
-
 def test_memory_keeps_the_fastest_and_then_the_best():
     given_models = [
         Candidate('fast', 10.0, 0.1, 100.0),
@@ -60,15 +53,6 @@ def test_memory_keeps_the_fastest_and_then_the_best():
     assert memory_prune([], 10.0) == ()
     with pytest.raises(ValueError, match='fast, the fastest, takes 100 MB of memory.*99 MB'):
         memory_prune(given_models, 99.0)
-
-
-@given(candidates)
-def test_every_candidate_is_beaten_by_one_that_is_kept(found):
-    kept = pareto_prune(found)
-    assert all(a.delay_ms < b.delay_ms and a.quality < b.quality for a, b in zip(kept, kept[1:]))
-    assert all(
-        any(k.delay_ms <= c.delay_ms and k.quality >= c.quality for k in kept) for c in found
-    )
 
 
 @pytest.mark.parametrize(

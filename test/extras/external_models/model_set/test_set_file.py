@@ -98,10 +98,6 @@ def test_files_that_hold_something_else_are_refused(tmp_path, text, said):
         SetFile.load(tmp_path / 'set.yaml')
 
 
-def test_a_background_is_no_class():
-    assert ModelSpec('ssd', 'onnx', 'ssd.xml', ('__background__', 'car')).classes == (None, 'car')
-
-
 def test_an_onnx_file_can_name_its_engine(folder, tmp_path):
     pytest.importorskip('onnxruntime')
     spec = ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES, engine='onnxruntime')
