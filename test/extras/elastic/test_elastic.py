@@ -58,12 +58,6 @@ def test_whole_network_computes_what_the_ordinary_one_does_in_another_order(kind
     )
 
 
-def test_first_and_last_layers_stay_whole_and_are_named():
-    groups = [group for group in made_elastic().groups if group.whole_because]
-    whole = {name: group.whole_because for group in groups for name in group.names}
-    assert whole == {'stem': 'it is a first layer', 'classes': 'it belongs to the last layers'}
-
-
 def test_norms_have_the_statistics_of_their_setting():
     module = made_up(('batch',))
     network = structure(module, (images(1),), (0.5, 1.0))

@@ -6,19 +6,14 @@ import torch
 from plain_images import noise
 
 from deadline_perception.core.detections import Classification
-from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.elastic.elastic import elastic
 from deadline_perception.extras.elastic.network import (
     ElasticNetwork,
-    image_batches,
     input_of,
     utilisation_space,
 )
 from deadline_perception.extras.elastic.source import NetworkSource
 from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths
-from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import measure_profile
 
 IMAGE = noise(60, 80)
 
@@ -59,24 +54,6 @@ def test_a_plan_can_change_until_the_layers_begin(network):
         run.result()
     expected = network.detect(IMAGE, network.path_space.smallest).scores
     np.testing.assert_array_equal(run.finish().scores, expected)
-
-
-def test_profile_forecast_and_frontier_serve_it(network):
-    profile = measure_profile(
-        network, [IMAGE], repeats=2, whole_paths=3, path_repeats=2, time_limit_s=5.0
-    )
-    forecast = PathForecast(profile, network.path_space)
-    quality = PathQuality(dict(zip(network.path_space, (0.5, 0.7, 0.9))))
-    policy = FrontierPolicy(network.path_space, forecast, quality)
-    assert policy.plan(1e6, 1.0).path == network.path_space.largest
-    assert not policy.plan(0.0, 1.0).feasible
-    own = {name: getattr(network, name) for name in ('network_hash', 'input_size')}
-    engine = network.engine.identity
-    assert profile.mismatches(facts=profile.facts, engine=engine, **own) == []
-
-
-def test_batches_hold_all_images(network):
-    assert [len(batch) for batch in image_batches(network.source, [IMAGE] * 5, 2)] == [2, 2, 1]
 
 
 @pytest.mark.parametrize('image', [IMAGE.astype(np.float32), IMAGE[:, :, 0], IMAGE[:0]])

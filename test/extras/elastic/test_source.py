@@ -4,7 +4,7 @@ import torch
 from safetensors.torch import save_file
 from torchvision.models.detection import ssdlite320_mobilenet_v3_large
 
-from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.core.detections import Detections
 from deadline_perception.extras.elastic.source import (
     NetworkSource,
     SourceError,
@@ -22,13 +22,6 @@ def test_weights_tell_the_number_of_classes_of_a_classifier():
     assert find_source('resnet18', weights, tuple('vwxyz'), (64, 96)).input_size == (64, 96)
     with pytest.raises(SourceError, match='2 class names with weights of 5 classes'):
         find_source('resnet18', weights, ('a', 'b'))
-
-
-def test_the_order_of_a_file_says_nothing_of_the_classes():
-    for model, classes in (('resnet18', 5), ('ssdlite320_mobilenet_v3_large', 7)):
-        weights = NetworkSource(model, tuple(map(str, range(classes)))).ordinary().state_dict()
-        assert len(find_source(model, dict(sorted(weights.items()))).class_names) == classes
-        assert len(find_source(model, dict(reversed(weights.items()))).class_names) == classes
 
 
 def test_weights_tell_the_number_of_classes_of_a_detector():
@@ -59,13 +52,6 @@ def test_a_detector_finds_what_torchvision_finds():
     np.testing.assert_allclose(found.scores, expected['scores'].numpy(), atol=1e-5)
     np.testing.assert_allclose(found.boxes_xyxy_px, expected['boxes'].numpy(), atol=1e-2)
     np.testing.assert_array_equal(found.labels + 1, expected['labels'].numpy())
-
-
-def test_a_classifier_gives_probabilities():
-    decoder = NetworkSource('resnet18', ('a', 'b')).decoder()
-    found = decoder.decode((torch.tensor([[0.0, np.log(3.0)]]),), (10, 10))
-    assert isinstance(found, Classification)
-    np.testing.assert_allclose(found.scores, [0.25, 0.75], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

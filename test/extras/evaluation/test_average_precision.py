@@ -5,21 +5,11 @@ from made_up_labels import found, known
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.extras.evaluation.average_precision import (
-    ClassPrecision,
     average_precision,
 )
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 BOX = [10, 10, 60, 60]
-
-
-def test_exact_boxes_score_one_and_the_size_of_the_object_decides_where_it_counts(capsys):
-    result = average_precision([found((*BOX, 0.9, 0))], [known((*BOX, 0, 0))], NAMES)
-    assert capsys.readouterr().out == ''
-    assert [result.ap, result.ap50, result.ap75, result.ap_medium] == pytest.approx([1.0] * 4)
-    assert result.ap_small is None and result.ap_large is None
-    assert result.per_class['vehicle'] == ClassPrecision(1, pytest.approx(1.0), pytest.approx(1.0))
-    assert result.per_class['bike'].ap is None
 
 
 def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():

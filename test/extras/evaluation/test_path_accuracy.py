@@ -1,7 +1,6 @@
 """Paths are measured on annotated images, and the sample of paths covers every operator."""
 
 import json
-import math
 from functools import partial
 from pathlib import Path
 
@@ -132,14 +131,6 @@ def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
         assert ranking == table['ranked_by'] and {'vehicle', 'person'} <= set(ranking)
         mean = np.mean([row['per_class'][name]['ap'] for name in ranking])
         assert row['pooled_ap'] == pytest.approx(mean, abs=1e-12)
-
-
-def test_pooled_precision_is_nan_when_no_class_ranks():
-    frame = Frame('0', 0, lambda: grey(100, 100), None, known([*BOX, 1, 0]))
-    sequence = Sequence('bikes', ('vehicle', 'bike'), (frame,))
-    scores = measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest]
-    # ranked by all classes then
-    assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0]
 
 
 def test_limit_spreads_the_images_evenly():

@@ -40,16 +40,6 @@ def test_equals_the_precision_of_images_repeated(seed):
         assert value == pytest.approx(expected.ap, abs=1e-12)
 
 
-def test_of_one_class_alone():
-    detections, ground_truths = made_up(8, 5)
-    ones = np.ones((1, 8), int)
-    expected = average_precision(detections, ground_truths, NAMES).per_class['vehicle']
-    for value, only_50 in ((expected.ap, False), (expected.ap50, True)):
-        found = resampled_ap(detections, ground_truths, NAMES, ones, ('vehicle',), only_50)
-        assert found[0] == pytest.approx(value, abs=1e-12)
-    assert np.isnan(resampled_ap(detections, ground_truths, NAMES, ones, ('bike',))[0])
-
-
 def test_a_draw_without_objects_is_nan_and_nothing_found_is_zero():
     ground_truths = [ONE, known()]
     draws = np.array([[2, 0], [0, 2]])

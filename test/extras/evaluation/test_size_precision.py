@@ -22,11 +22,5 @@ def test_what_is_found_of_one_size_says_nothing_of_another():
     assert np.isnan(values[0, 1:4]).all() and np.isnan(values[1]).all()
 
 
-def test_a_box_of_half_the_overlap_counts_at_50_alone():
-    given = [found([0, 0, 120, 50, 0.9, 0])], [known([*NEAR, 0, 0])], ('v',), [SIZE]
-    assert precision_by_size(*given, at_50=True)[0, -1] == pytest.approx(1.0)
-    assert precision_by_size(*given)[0, -1] == pytest.approx(0.3)
-
-
 def test_without_images_nothing_is_known():
     assert np.isnan(precision_by_size([], [], ('vehicle',), [])).all()

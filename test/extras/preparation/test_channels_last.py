@@ -37,11 +37,3 @@ def test_values_are_the_same_with_the_channels_last(quantised):
     np.testing.assert_allclose(found[0].transpose(0, 3, 1, 2), expected[0], atol=1e-4)
     np.testing.assert_array_equal(found[1], expected[1])
     assert tuple(model.inputs[0].shape) == (1, 4, 6, 5), 'the model itself stays as it is'
-
-
-@pytest.mark.parametrize('quantised', [False, True])
-def test_what_ends_a_segment_is_computed_on_rows(quantised):
-    """OpenVINO orders values of four dimensions in memory as it likes: that cost more than the block's convolutions."""
-    nodes = channels_last(block(quantised)).get_ordered_ops()
-    ends = [node for node in nodes if node.get_type_name() in ('Add', 'Relu')]
-    assert len(ends) == 3 and all(len(node.get_output_shape(0)) == 2 for node in ends)

@@ -7,7 +7,6 @@ from torch.nn.functional import linear
 
 pytest.importorskip('openvino')
 
-from prepared_network import made_up_images
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
@@ -18,7 +17,7 @@ from deadline_perception.extras.preparation.segment_check import (
 )
 from deadline_perception.extras.preparation.segment_choice import SegmentChoice
 from deadline_perception.extras.preparation.segment_models import SegmentModels
-from deadline_perception.extras.preparation.segments import check_images, prepare
+from deadline_perception.extras.preparation.segments import prepare
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.networks.multi_path.suppression import nms
 
@@ -59,25 +58,6 @@ def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
     prepare(network, list(prepared.images), store, 1)
     assert network.engine is engine and store.done == set(network.path_space.carriers())
     assert made and set(made) <= missing and not any(key.startswith('pre') for key in made)
-
-
-def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path, monkeypatch):
-    made = {}
-    network = prepared.network()
-    make = lambda self, key, calls: made.update({key: len(calls)}) is None  # noqa: E731
-    monkeypatch.setattr(SegmentMaker, 'make', make)
-    prepare(network, list(prepared.images), store_in(tmp_path / 'store'), 1)
-    counts = {count for key, count in made.items() if not key.startswith('skip')}
-    assert counts == {len(prepared.images)}  # some images skip
-    keys = network.path_space.carriers()
-    assert made.keys() == {key for key in keys if not key.startswith(('pre', 'post'))}
-
-
-@pytest.mark.parametrize('count', [0, 7])
-def test_too_few_images_are_refused(prepared, count):
-    words = f'{count} images to prepare segments with, expected at least 8'
-    with pytest.raises(ValueError, match=words):
-        check_images(made_up_images(count))
 
 
 def calls_of(compute, *shapes):

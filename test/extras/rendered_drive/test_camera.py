@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from deadline_perception.extras.rendered_drive.camera import NEAR_M, Camera, View
+from deadline_perception.extras.rendered_drive.camera import Camera, View
 
 
 def test_intrinsics_of_ninety_degrees():
@@ -19,9 +19,3 @@ def test_points_appear_where_geometry_says():
     assert view.to_pixels(np.array([[12.0, 13.0, 0.0]])) == pytest.approx(
         np.array([[319.5 + 80, 189.5 + 60]])
     )
-
-
-def test_points_behind_the_camera_move_to_the_near_plane():
-    view = View(Camera(), 0, 0, 0)
-    pixels = view.to_pixels(np.array([[-5.0, -1.0, 1.5], [NEAR_M, -1.0, 1.5]]))
-    assert pixels[0] == pytest.approx(pixels[1])

@@ -13,22 +13,6 @@ def drive():
     return Drive(32.0, 2, Camera(640, 380))
 
 
-def test_people_keep_off_the_carriageway_but_where_they_cross_while_the_light_is_red(drive):
-    crossing = [person for person in drive._people if not person.reach_m]
-    assert len(crossing) > 4 and len(drive._people) > 50
-    for time_s in np.arange(0, 32, 0.5):
-        for person in drive._people:
-            along, aside, _, _ = person.pose(time_s)
-            if abs(aside) < drive._layout.half_m:
-                junction, green_s = min(
-                    zip(drive._junctions, drive._motion.red_until_s),
-                    key=lambda pair: abs(pair[0].at_m - along),
-                )
-                assert junction.holds_ego
-                assert time_s < green_s
-                assert 5.0 < abs(along - junction.at_m) < 7.4
-
-
 def test_boxes_hold_the_people_that_are_painted(drive):
     """Painted without anybody on foot, the picture changes inside the boxes, and hardly elsewhere."""
     checked = 0

@@ -35,14 +35,6 @@ def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
     assert places[-1] > 90
 
 
-def test_those_who_come_towards_stop_on_their_side():
-    junction = Junction(0.0, holds_ego=True, hold_s=99.0, release_m=0.0, phase_s=0.0)
-    lanes = [lane([-200.0], [0.0]), lane([-80.0], [12.0], direction=-1)]
-    motion = drive_along(lanes, [junction], 15.0)
-    assert 0 + STOP_LINE_M < motion.positions_m[1][-1, 0] < STOP_LINE_M + 6
-    assert motion.speeds_mps[1][-1, 0] == 0
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(14, 60), min_size=1, max_size=6), st.floats(5, 13), st.floats(60, 200))
 def test_nobody_collides_and_changes_of_speed_are_bounded(distances, speed, light_m):

@@ -7,9 +7,7 @@ import pytest
 from recorded_run import UNSTAMPED
 
 from deadline_perception.extras.report.comparison import (
-    ComparedFigure,
     compared_figures,
-    compared_paths,
     write_comparison,
 )
 from deadline_perception.extras.report.summary import summarise
@@ -18,20 +16,6 @@ from deadline_perception.extras.report.summary import summarise
 def cells(*recordings):
     summaries = [summarise(recording, {}) for recording in recordings]
     return {row.label: row.cells()[1:] for row in compared_figures(summaries)}
-
-
-@pytest.mark.parametrize(
-    'values, digits, shown',
-    [
-        ((1.25, 0.0), 2, ['1.25', '0.00', '-1.25']),
-        ((80, 81), 0, ['80', '81', '+1']),
-        ((5.04, 5.01), 1, ['5.0', '5.0', '0.0']),
-        ((None, 3.0), 1, ['–', '3.0', '–']),
-        ((3.0, None), 1, ['3.0', '–', '–']),
-    ],
-)
-def test_a_difference_is_the_second_less_the_first(values, digits, shown):
-    assert ComparedFigure('latency', values, digits).cells() == ['latency', *shown]
 
 
 def test_rows_hold_the_figures_of_both_summaries(recorded, drive):
@@ -44,16 +28,6 @@ def test_rows_hold_the_figures_of_both_summaries(recorded, drive):
     assert 'AP50' not in shown  # neither has ground truth
     shown = cells(quick, drive)
     assert shown['AP50'][0] == shown['AP50 of vehicle'][2] == '–' != shown['AP50'][1]
-
-
-def test_paths_are_those_of_either_run_as_shares(recorded):
-    both = {'path': 'both'}
-    late = {'path': 'late'}
-    runs = recorded(both, both), recorded(both, late, late, {})
-    summaries = [summarise(run, {}) for run in runs]
-    rows = {row.label: row.cells()[1:] for row in compared_paths(summaries)}
-    assert rows['both'] == ['100.0', '25.0', '-75.0'] and rows['late'] == ['0.0', '50.0', '+50.0']
-    assert next(iter(rows)) == 'both'
 
 
 def test_page_and_summary_show_both_runs_under_one_cursor(drive, images, tmp_path):

@@ -52,14 +52,6 @@ def test_losses_that_only_the_detector_saw_count_as_sent(recorded):
     assert (figures['frames_rejected'], figures['frames_lost_by_middleware']) == (19, 19)
 
 
-def test_frames_behind_one_that_hung_are_told_apart(recorded):
-    waited = {'path': '', 'outcome': 1, 'feasible': False, 'deadline_met': False}
-    waited['bound_ms'] = math.nan
-    figures = frame_figures(recorded({}, {}, waited, {'feasible': False}))
-    found = (figures['held_up_frames'], figures['infeasible_ratio'], figures['feasible_frames'])
-    assert found == (1, 0.25, 2)
-
-
 def test_frames_of_unknown_age_are_neither_missed_nor_met(recorded):
     unknown = UNSTAMPED | {'queue_ms': 1.0, 'overhead_ms': 2.0}
     unstamped = unknown | {'deadline_met': True}, unknown | {'feasible': False}
@@ -71,13 +63,6 @@ def test_frames_of_unknown_age_are_neither_missed_nor_met(recorded):
     alone = frame_figures(recorded(unknown))
     assert alone['frames_age_unknown'] == 1
     assert alone['deadline_miss_ratio'] is alone['infeasible_ratio'] is None
-
-
-def test_paths_and_switches_count_only_frames_whose_network_finished(recording):
-    figures = network_figures(recording)
-    assert figures['distinct_paths'] == 2
-    assert figures['path_switches'] == 2  # full, full, (coasted), cheap, cheap, full
-    assert figures['decision_us']['max'] == 10.0
 
 
 def test_frames_that_the_recorder_did_not_see_sent_count_as_sent(tmp_path):
