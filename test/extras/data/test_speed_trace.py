@@ -23,22 +23,34 @@ def test_reads_csv_whatever_further_columns(tmp_path):
     assert trace.speed_mps(2.6) is None and trace.speed_mps(-1.1) is None
 
 
+CSV = 'stamp_s,speed_mps\n'
+
+
 @pytest.mark.parametrize(
-    'text, message',
+    'content, words',
     [
         ('stamp,speed\n0,1\n', "columns .*'stamp'.*expected stamp_s and speed_mps"),
-        ('stamp_s,speed_mps\n0,1\n1,fast\n', "line 3 holds '1' and 'fast'"),
-        ('stamp_s,speed_mps\n0,1\n1\n', "line 3 holds '1' and None"),
-        ('stamp_s,speed_mps\n0,1\n0,2\n', 'stamp 0.0 s .* follows 0.0 s'),
-        ('stamp_s,speed_mps\n0,nan\n', 'speed at 0.0 s is nan'),
-        ('stamp_s,speed_mps\n0,-2\n', 'speed at 0.0 s is -2.0 m/s'),
-        ('stamp_s,speed_mps\n', 'at least one'),
+        (f'{CSV}0,1\n1,fast\n', "line 3 holds '1' and 'fast'"),
+        (f'{CSV}0,1\n1\n', "line 3 holds '1' and None"),
+        (f'{CSV}0,1\n0,2\n', 'stamp 0.0 s .* follows 0.0 s'),
+        (f'{CSV}0,nan\n', 'speed at 0.0 s is nan'),
+        (f'{CSV}0,-2\n', 'speed at 0.0 s is -2.0 m/s'),
+        (CSV, 'at least one'),
+        ({'gps': [{'speed': -1, 'timestamp': 1}]}, 'all of its 1 speeds'),
+        ({'startTime': 0, 'locations': [], 'gps': []}, 'empty lists'),
+        ([], 'no list'),
+        ({'gps': [{'speed': 1}]}, "lacks the key 'timestamp'"),
+        ({'gps': [{'speed': 'x', 'timestamp': 1}]}, 'each entry with a speed'),
+        ({'gps': [{'speed': 10**400, 'timestamp': 1}]}, 'a number of 401 digits'),
     ],
 )
-def test_refuses_csv_with_the_value(tmp_path, text, message):
-    (tmp_path / 'trace.csv').write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read_speed_trace(tmp_path / 'trace.csv')
+def test_refuses_files_without_speeds_with_the_value(tmp_path, content, words):
+    is_table = isinstance(content, str)
+    file = tmp_path / ('trace.csv' if is_table else 'info.json')
+    file.write_text(content if is_table else json.dumps(content))
+    with pytest.raises(ValueError, match=words) as refused:
+        read_speed_trace(file)
+    assert isinstance(refused.value, NoValidSpeedError) == ('all of' in words or 'empty' in words)
 
 
 def test_reads_cityscapes_folders_and_single_files(cityscapes_root):
@@ -62,24 +74,6 @@ def test_reads_bdd100k_and_drops_invalid_fixes(bdd100k_root):
     content['gps'] = [{**entry, 'altitude': 2.0} for entry in content.pop('locations')]
     file.write_text(json.dumps(content))
     assert read_speed_trace(file) == trace
-
-
-@pytest.mark.parametrize(
-    'content, error, words',
-    [
-        ({'gps': [{'speed': -1, 'timestamp': 1}]}, NoValidSpeedError, 'all of its 1 speeds'),
-        ({'startTime': 0, 'locations': [], 'gps': []}, NoValidSpeedError, 'empty lists'),
-        ({}, ValueError, 'no list'),
-        ([], ValueError, 'no list'),
-        ({'gps': [{'speed': 1}]}, ValueError, "lacks the key 'timestamp'"),
-        ({'gps': [{'speed': 'x', 'timestamp': 1}]}, ValueError, 'each entry with a speed'),
-        ({'gps': [{'speed': 10**400, 'timestamp': 1}]}, ValueError, 'a number of 401 digits'),
-    ],
-)
-def test_refuses_bdd100k_files_without_a_speed(tmp_path, content, error, words):
-    (tmp_path / 'info.json').write_text(json.dumps(content))
-    with pytest.raises(error, match=words):
-        read_speed_trace(tmp_path / 'info.json')
 
 
 def test_a_sequence_takes_the_trace_from_its_first_frame():

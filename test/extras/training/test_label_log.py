@@ -6,7 +6,6 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.extras.training.label_log import LabelLog, LabelLogError, SeenImage
 
 SEEN = SeenImage((90, 60), (Detections([[1.25, 2, 30, 40]], [0.75], [2]), Detections.none()))
-BROKEN = SeenImage((0, 0), (), 'b.jpg cannot be decoded')
 
 
 def opened(folder, facts=('a', 'b')):

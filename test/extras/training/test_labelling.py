@@ -4,17 +4,15 @@ import cv2
 import numpy as np
 import pytest
 from invented_networks import InventedRun, make_single
-from made_up_labels import PERSON, SIGN, VEHICLE, found, job, known, log_of
+from made_up_labels import PERSON, SIGN, VEHICLE, found, known, log_of
 from plain_images import grey
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.extras.data.records import Frame
-from deadline_perception.extras.training.label_log import SeenImage
 from deadline_perception.extras.training.labelling import (
     LabelJob,
     LabellingError,
     Teacher,
-    judge,
     new_boxes,
     see_all,
 )
@@ -64,23 +62,6 @@ def test_what_is_added_to_the_known_objects_of_an_image(boxes, marked, classes, 
     assert list(zip(new.boxes_xyxy_px.tolist(), unsure.tolist())) == added
     nothing, _ = new_boxes(found(*boxes), None, frozenset(), {PERSON: ScoreThreshold(None)})
     assert len(nothing) == 0
-
-
-def test_thresholds_come_from_the_images_that_mark_the_class(tmp_path):
-    """Persons are known in 40 images, where boxes of 0.4 are right and those of 0.2 wrong; vehicles in none."""
-    objects = known([10, 10, 20, 30, PERSON, 0])
-    jobs = [job(number, objects, [PERSON], measures=True) for number in range(40)]
-    jobs.append(job(40, name='a.png'))
-    right = [10, 10, 20, 30, 0.4, PERSON]
-    wrong = [50, 10, 60, 30, 0.2, PERSON]
-    seen = SeenImage((90, 60), (found(right, wrong, [50, 10, 60, 30, 0.9, VEHICLE]),))
-    teacher = Teacher('one', None, np.array([PERSON, VEHICLE]))
-    judgement = judge(log_of(tmp_path, *[seen] * 41), jobs, [teacher], 3, 0.6)
-    of_person = judgement.thresholds[PERSON]
-    assert (of_person.score, of_person.objects) == pytest.approx((0.4, 40))
-    assert judgement.thresholds[VEHICLE] == ScoreThreshold(0.6)
-    assert judgement.labelled == {PERSON, VEHICLE}
-    assert SIGN not in judgement.thresholds and judgement.weights.tolist() == [[1.0, 1.0, 0.0]]
 
 
 def test_data_that_vanish_end_the_run_and_it_goes_on_once_they_are_back(tmp_path, monkeypatch):

@@ -11,10 +11,8 @@ from read_sequences import opened
 
 from deadline_perception.extras.data.class_names import with_mapping  # noqa: E402
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames  # noqa: E402
-from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
-from deadline_perception.extras.external_models.model_set.set_file import ModelSpec  # noqa: E402
 from deadline_perception.networks.model_reference import load_network  # noqa: E402
-from deadline_perception.tools.model_conventions import TrialImages, find_conventions  # noqa: E402
+from deadline_perception.tools.model_conventions import TrialImages  # noqa: E402
 
 DATA = Path(__file__).parents[5] / 'shared' / 'data'
 MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person'}
@@ -31,27 +29,6 @@ def images() -> TrialImages:
     objects = [frame.ground_truth for frame in frames]
     rows = [np.column_stack((one.boxes_xyxy_px, one.labels, one.crowd)) for one in objects]
     return TrialImages([frame.load_bgr() for frame in frames], rows, sequence.class_names)
-
-
-# Those that run in some 20 ms; the third is the weak one below, and benchmarks/own_models.py has them all.
-@pytest.mark.parametrize(
-    'name, range_and_order, reading',
-    [
-        ('yolox_nano.onnx', 'bgr, 0 to 255', 'yolox'),
-        (
-            'pedestrian-and-vehicle-detector-adas-0001.xml',
-            'bgr, 0 to 255',
-            'ssd, first class at label 1',
-        ),
-    ],
-)
-def test_the_conventions_of_a_public_file_are_found(images, name, range_and_order, reading):
-    names = tuple(MERGED.get(known, known) for known in COCO_NAMES)
-    names = ('vehicle', 'person') if 'adas' in name else names
-    spec = ModelSpec('public', 'onnx', DATA / 'public_models' / name, names)
-    found = find_conventions(spec, images)
-    assert range_and_order in found.words and found.words.endswith(reading) and found.ap > 0.05
-    assert found.spec.outputs and found.spec.resize and found.tried[0][1] > found.tried[-1][1]
 
 
 @pytest.mark.parametrize(
