@@ -26,7 +26,6 @@ from deadline_perception.extras.report.report import report_page
 from deadline_perception.extras.report.summary import summarise
 
 FAST, MIDDLE, SLOW = (MAGNIFIER.parse(name) for name in ('zfar-n1', 'znear-n1', 'ztele-n4'))
-TIMES_MS = {FAST: 5.0, MIDDLE: 20.0, SLOW: 60.0}
 BOX = [16.0, 12.0, 32.0, 24.0]  # where an invented network finds something in 64x48 px
 FOUND = Detections(np.array([BOX]), np.array([0.9]), np.array([0]))
 NOTHING = Detections.none()

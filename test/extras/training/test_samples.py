@@ -1,13 +1,10 @@
 from dataclasses import replace
-from functools import partial
 
-import cv2
 import numpy as np
 import pytest
 from made_up_labels import known
 from plain_images import grey, noise
 
-from deadline_perception.core.images.image_file import load_image
 from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.training import samples
 from deadline_perception.extras.training.samples import (
@@ -53,11 +50,6 @@ def test_each_change_comes_alone(name):
     generator, expected = np.random.default_rng(0), plain.draw(np.random.default_rng(0)).image_bgr
     changed = [not np.array_equal(source.draw(generator).image_bgr, expected) for _ in range(60)]
     assert any(changed)
-
-
-def test_a_change_that_there_is_not_cannot_be_left_out():
-    with pytest.raises(ValueError, match='augmentations to leave out are rain, expected some'):
-        _bright_square(['rain'])
 
 
 def _within(boxes, margin, size):
@@ -127,20 +119,20 @@ def test_digest_tells_other_data(shapes):
         return SampleSource([sequence], [share], (64, 96)).digest
 
     first, *others = shapes.frames
-    ground_truth = first.ground_truth
-    moved = replace(ground_truth, boxes_xyxy_px=ground_truth.boxes_xyxy_px + 1)
-    crowd = replace(ground_truth, crowd=~ground_truth.crowd)
-    changed = [
-        replace(shapes, frames=(replace(first, ground_truth=moved), *others)),
-        replace(shapes, frames=(replace(first, ground_truth=crowd), *others)),
-        replace(shapes, frames=(replace(first, name='other'), *others)),
-        replace(shapes, frames=tuple(others)),
-    ]
-    assert len({digest(), digest(share=0.5), *(digest(sequence) for sequence in changed)}) == 6
+    known = first.ground_truth
+    moved = replace(known, boxes_xyxy_px=known.boxes_xyxy_px + 1)
+    crowd = replace(known, crowd=~known.crowd)
+    firsts = [replace(first, ground_truth=one) for one in (moved, crowd)]
+    firsts.append(replace(first, name='other'))
+    changed = [tuple(others), *((one, *others) for one in firsts)]
+    digests = {digest(replace(shapes, frames=frames)) for frames in changed}
+    assert len(digests | {digest(), digest(share=0.5)}) == 6
     assert digest(replace(shapes, name='same')) == digest()
 
 
-def test_sequences_that_do_not_fit_are_refused(shapes):
+def test_sequences_and_changes_that_do_not_fit_are_refused(shapes):
+    with pytest.raises(ValueError, match='augmentations to leave out are rain, expected some'):
+        _bright_square(['rain'])
     bare = replace(shapes, name='bare', frames=(replace(shapes.frames[0], ground_truth=None),))
     with pytest.raises(ValueError, match="'bare' has no annotated frame"):
         SampleSource([bare], [1.0], (64, 96))
@@ -157,42 +149,18 @@ def test_samples_say_which_classes_their_source_names(shapes):
     bars = Sequence('bars', ('bar',), tuple(frames))
     source = SampleSource([bars, shapes], [0.5, 0.5], (64, 96))
     assert source.class_names == ('bar', 'square')
-    seen = set()
-    for seed in range(80):
-        for sample in (
-            source.draw(np.random.default_rng(seed)),
-            source._mosaic(np.random.default_rng(seed), (64, 96)),
-        ):
-            seen.add(tuple(sample.named))
-            assert sample.named[sample.ground_truth.labels].all()
-    assert seen == {(True, True), (True, False)}
-    names = ('bar', 'square')
-    both = SampleSource([replace(bars, class_names=names), shapes], [0.5, 0.5], (64, 96), names)
-    assert source.digest != both.digest
+    mosaics = [source._mosaic(np.random.default_rng(seed), (64, 96)) for seed in range(80)]
+    seen = _drawn(source, 80) + mosaics
+    assert all(sample.named[sample.ground_truth.labels].all() for sample in seen)
+    assert {tuple(sample.named) for sample in seen} == {(True, True), (True, False)}
 
 
-def _files(folder, count=20):
-    """A sequence of image files, each with a bright square."""
-    frames = []
-    for index in range(count):
-        image = np.random.default_rng(index).integers(0, 60, (64, 96, 3), dtype=np.uint8)
-        image[20:44, 30:54] = 255
-        cv2.imwrite(str(folder / f'{index}.jpg'), image)
-        load = partial(load_image, folder / f'{index}.jpg')
-        objects = known([30, 20, 54, 44, 0, 0])
-        frames.append(Frame(f'{index}.jpg', index, load, ground_truth=objects))
-    return Sequence('files', ('square',), tuple(frames))
-
-
-def test_an_image_that_is_too_long_to_be_warped_is_left_out(tmp_path):
-    files = _files(tmp_path)
-    cv2.imwrite(str(tmp_path / '3.jpg'), grey(3, 32_767))
-    source = SampleSource([files], [1.0], (64, 96))
-    with pytest.warns(UserWarning, match='3.jpg is left out, .* it is 32767 x 3 px.*32767'):
-        _drawn(source, 80)
-    cv2.imwrite(str(tmp_path / '3.jpg'), grey(3, 32_766))
-    source = SampleSource([files], [1.0], (64, 96))
-    assert {sample.image_bgr.shape for sample in _drawn(source, 80)} == {(64, 96, 3)}
+def test_an_image_that_is_too_long_to_be_warped_is_left_out():
+    plain = grey(64, 96), [[30, 20, 54, 44, 0, 0]]
+    with pytest.warns(UserWarning, match='1 is left out, .* it is 32767 x 3 px.*32767'):
+        _drawn(_source(('square',), plain, (grey(3, 32_767), [])), 20)
+    samples = _drawn(_source(('square',), plain, (grey(3, 32_766), [])), 20)
+    assert {sample.image_bgr.shape for sample in samples} == {(64, 96, 3)}
 
 
 def test_images_without_any_object_are_drawn():

@@ -28,21 +28,12 @@ def test_resumed_run_gives_the_weights_of_an_unbroken_one(tiny_network, shapes, 
     resumed = _trainer(tiny_network, shapes)
     resumed.resume(tmp_path / 'state.safetensors')
     assert resumed.step == 3
-    resumed.run()
+    resumed.run(ahead=1)  # images drawn ahead are the same
     torch.testing.assert_close(_weights(resumed), _weights(whole), atol=0, rtol=0)
 
 
 def _weights(trainer):
     return dict(trainer.network.state_dict()), trainer.average
-
-
-def test_images_drawn_ahead_give_the_same_weights(tiny_network, shapes):
-    weights = []
-    for ahead in (0, 1):
-        trainer = _trainer(copy.deepcopy(tiny_network), shapes, crop=(32, 64))
-        trainer.run(ahead=ahead)
-        weights.append(trainer.average)
-    torch.testing.assert_close(*weights, atol=0, rtol=0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
