@@ -83,14 +83,6 @@ def test_units_end_with_their_owner_however_it_ends(number):
     wait(lambda: all(map(is_gone, pids)), f'units after {number}')
 
 
-def test_a_unit_that_is_killed_is_missed():
-    with ContentionLoad({'core': 2}, at_work=True) as load:
-        os.kill(load.pids[1], signal.SIGKILL)
-        wait(lambda: is_gone(load.pids[1]), 'its end')
-        with pytest.raises(LoadError, match='a core unit ended by itself'):
-            load.set({})
-
-
 def test_a_kind_that_this_machine_lacks_is_named():
     torch = pytest.importorskip('torch')
     if torch.cuda.is_available():
@@ -114,7 +106,7 @@ def test_impossible_units_are_refused(units, message):
         check_units(units)
 
 
-def test_more_units_than_were_started_are_refused():
+def test_more_units_or_kinds_than_there_are_and_killed_ones_are_named():
     with (
         ContentionLoad({}) as load,
         pytest.raises(ValueError, match='at most the 0 that were started'),
@@ -122,3 +114,8 @@ def test_more_units_than_were_started_are_refused():
         load.set({'core': 1})
     with pytest.raises(ValueError, match='share of a unit is 0.0'):
         ContentionLoad({}, share=0.0)
+    with ContentionLoad({'core': 2}, at_work=True) as load:
+        os.kill(load.pids[1], signal.SIGKILL)
+        wait(lambda: is_gone(load.pids[1]), 'its end')
+        with pytest.raises(LoadError, match='a core unit ended by itself'):
+            load.set({})

@@ -15,9 +15,6 @@ def test_counts_over_images_and_warns_once():
     assert second.boxes_xyxy_px.tolist() == [[8, 8, 10, 9]] and second.crowd.tolist() == [True]
     with pytest.warns(UserWarning, match='set: 2 boxes clipped to the image, 1 boxes.*unknown'):
         collector.report()
-
-
-def test_refuses_boxes_that_are_no_numbers():
     with pytest.raises(ValueError, match=r'box \[0.0, nan, 1.0, 1.0\]'):
         GroundTruthCollector('set').collect([(0, float('nan'), 1, 1)], [0], [False], 10, 10)
     with pytest.raises(ValueError, match='set: an image is 0 x 10 px'):

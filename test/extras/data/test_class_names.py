@@ -27,9 +27,6 @@ def test_a_mapping_renames_merges_and_counts_what_it_leaves_out():
     assert mapped.class_names == ('vehicle',) and object_counts(mapped) == [2, None]
     assert classes_of(mapped) == ['vehicle'] * 2 and crowd_of(mapped) == [False, True]
     assert boxes_of(mapped) == boxes_of(DRIVE)[:2]
-
-
-def test_a_mapping_that_names_nothing_is_told_and_one_that_leaves_nothing_is_refused():
     with pytest.warns(UserWarning, match='the class mapping names none of car, truck, person'):
         assert with_mapping(DRIVE, {'vehicel': 'car'}).class_names == DRIVE.class_names
     with pytest.raises(ValueError, match='leaves out all classes of drive'):

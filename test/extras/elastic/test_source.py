@@ -22,6 +22,8 @@ def test_weights_tell_the_number_of_classes_of_a_classifier():
     assert find_source('resnet18', weights, tuple('vwxyz'), (64, 96)).input_size == (64, 96)
     with pytest.raises(SourceError, match='2 class names with weights of 5 classes'):
         find_source('resnet18', weights, ('a', 'b'))
+    with pytest.raises(SourceError, match='weights do not fit resnet18 of 2 classes'):
+        NetworkSource('resnet18', ('a', 'b')).ordinary({'fc.bias': torch.zeros(2)})
 
 
 def test_weights_tell_the_number_of_classes_of_a_detector():
@@ -71,11 +73,6 @@ def test_refuses_what_is_no_network(model, message):
         NetworkSource(model, ('a', 'b')).ordinary()
 
 
-def test_refuses_weights_of_another_network():
-    with pytest.raises(SourceError, match='weights do not fit resnet18 of 2 classes'):
-        NetworkSource('resnet18', ('a', 'b')).ordinary({'fc.bias': torch.zeros(2)})
-
-
 @pytest.mark.parametrize(
     'arguments, message',
     [
@@ -96,9 +93,6 @@ def test_reads_both_formats_and_nested_state_dicts(tmp_path):
     for name in ('w.pth', 'w.safetensors'):
         found = read_weights(tmp_path / name)
         assert found['a'].dtype is torch.float32 and found['n'] == 3
-
-
-def test_refuses_files_that_hold_no_weights(tmp_path):
     torch.save([1, 2], tmp_path / 'w.pth')
     with pytest.raises(SourceError, match='w.pth cannot be read: it holds list'):
         read_weights(tmp_path / 'w.pth')

@@ -46,8 +46,5 @@ def test_counts_right_answers_by_class_level_and_size(always_stop, views):
     np.testing.assert_allclose(found.accuracy(), [[0.5, 0.5, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning', 'stop')), [[0.5, 0.5, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning',)), [[0, 0, np.nan]] * 2)
-
-
-def test_a_size_that_no_object_has_is_refused(always_stop, views):
     with pytest.raises(ValueError, match='no object of a known class is 64 px long or longer'):
         measure_accuracy(always_stop, views, (8, 64))

@@ -76,16 +76,13 @@ def test_command_writes_weights_that_load(tmp_path):
     assert [str(path) for path in network.path_space] == ['r1.00', 'r0.65', 'r0.50'][::-1]
 
 
-def test_another_file_is_refused_in_one_line(tmp_path, capsys):
+def test_another_file_and_a_source_that_coco_lacks_are_refused(tmp_path, capsys):
     file = tmp_path / 'other.onnx'
     file.write_bytes(b'no model')
     assert public_yolox.main([str(file), str(tmp_path / 'out.safetensors')]) == 1
     told = capsys.readouterr().err
     assert 'cannot be read as ONNX' in told and told.count('\n') == 1
     assert not (tmp_path / 'out.safetensors').exists()
-
-
-def test_a_source_that_coco_lacks_is_refused(tmp_path):
     network = build_yolox(replace(SQUARE, sources=(('tram',),)), ('vehicle',))
     with pytest.raises(WeightsRefused, match="source is 'tram'"):
         take_public_weights(network, tmp_path / 'any.onnx')

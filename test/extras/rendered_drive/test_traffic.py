@@ -8,7 +8,6 @@ from deadline_perception.extras.rendered_drive.traffic import (
     MAX_BRAKING_MPS2,
     MAX_SPEED_MPS,
     STEP_S,
-    STOP_LINE_M,
     Junction,
     Lane,
     drive_along,
@@ -20,19 +19,6 @@ def lane(starts, speeds, direction=1):
     wanted = np.full(len(starts), 20.0)
     lengths = np.full(len(starts), 4.5)
     return Lane(direction, 1.75, starts, speeds, wanted, lengths)
-
-
-def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
-    junction = Junction(90.0, holds_ego=True, hold_s=3.0, release_m=0.0, phase_s=0.0)
-    motion = drive_along([lane([0.0], [12.0])], [junction], 30.0)
-    speeds, places = motion.speeds_mps[0][:, 0], motion.positions_m[0][:, 0]
-    standing = np.flatnonzero(speeds < 0.05)
-    front = places[standing[0]] + 2.25
-    assert 90 - STOP_LINE_M - 2 < front < 90 - STOP_LINE_M
-    assert len(standing) * STEP_S == pytest.approx(3.25, abs=0.25), 'and a moment to set off'
-    assert motion.red_until_s[0] == pytest.approx((standing[0] + 60) * STEP_S, abs=0.2)
-    assert (motion.lights[: standing[0] + 50, 0] == 2).all() and motion.lights[-1, 0] == 0
-    assert places[-1] > 90
 
 
 @settings(max_examples=25, deadline=None)

@@ -30,15 +30,12 @@ def test_cuts_what_is_too_long_and_says_how_much():
         limited(whole, 0)
 
 
-def test_keeps_recorded_speeds_and_fills_gaps_with_the_one_before():
+def test_keeps_recorded_speeds_fills_gaps_and_makes_up_what_is_not_recorded():
     whole = sequence(3.0, 4.0)
     assert with_speed_in_every_frame(whole) == (whole, '')
     filled, note = with_speed_in_every_frame(sequence(None, 3.0, None, 5.0))
     assert speeds_mps(filled) == [3.0, 3.0, 3.0, 5.0]
     assert '2 of 4 frames' in note
-
-
-def test_makes_up_a_speed_from_standstill_to_the_top_where_none_is_recorded():
     made_up, note = with_speed_in_every_frame(sequence(*[None] * 320))
     speeds = speeds_mps(made_up)
     assert min(speeds) == 0.0 and max(speeds) == pytest.approx(TOP_SPEED_MPS)

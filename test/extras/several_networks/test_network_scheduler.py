@@ -337,7 +337,7 @@ def test_a_job_that_preempts_and_hangs_leaves_the_preempted_one_to_the_next_thre
     stuck.set()
 
 
-def test_rejected_images_are_no_jobs(bench):
+def test_rejected_images_are_no_jobs_and_plans_of_other_tasks_are_refused(bench):
     found = bench({'task': QUICK})
     found.follow(task=(0, 500.0, (1.0,)))
     found.submit('task', image='broken')
@@ -345,6 +345,8 @@ def test_rejected_images_are_no_jobs(bench):
     found.submit('task')
     wait(lambda: found.results('task'), 'the good image')
     assert found.counts['task'].jobs == 1
+    with pytest.raises(ValueError, match='plan is of other, expected tasks among task'):
+        bench({'task': QUICK}).follow(other=(0, 1.0, (1.0,)))
 
 
 @pytest.mark.parametrize(
@@ -361,11 +363,6 @@ def test_rejected_images_are_no_jobs(bench):
 def test_refuses_plans_that_are_none(values):
     with pytest.raises(ValueError, match='expected'):
         TaskPlan(*values)
-
-
-def test_refuses_plans_of_other_tasks(bench):
-    with pytest.raises(ValueError, match='plan is of other, expected tasks among task'):
-        bench({'task': QUICK}).follow(other=(0, 1.0, (1.0,)))
 
 
 def test_counts_state_their_limit():

@@ -40,13 +40,10 @@ def test_batches_are_decided_by_their_generator_and_evenly_over_classes(source):
     assert not share
 
 
-def test_an_object_at_the_edge_of_its_view_does_not_end_the_training():
+def test_an_object_at_the_edge_does_not_end_the_training_and_unknown_classes_are_refused():
     view = ObjectView(PLAIN, (0, 0, 29, 4), ('stop',))
     for seed in range(50):
         assert augmented(view, np.random.default_rng(seed), 32).shape == (32, 32, 3)
-
-
-def test_views_of_unknown_classes_and_no_views_are_refused():
     with pytest.raises(ValueError, match="a view is of class 'warning'"):
         CropSource([views('warning', 1)], NAMES, 32)
     with pytest.raises(ValueError, match='there is no view'):

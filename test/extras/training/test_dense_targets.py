@@ -27,9 +27,6 @@ def test_an_object_takes_the_anchors_that_fit_it_and_lie_in_it():
     beside = (centres == np.float32([56, 64])).all(1)  # 24 px to one side, 40 to the other
     if beside.any():
         np.testing.assert_allclose(found.centred[beside], (24 / 40) ** 0.5, rtol=1e-5)
-
-
-def test_no_object_takes_no_anchor_and_crowd_is_neither_right_nor_wrong():
     found = assign_anchors(SIZE, target_objects(crowd=[[0, 0, 128, 128]]))
     assert len(found.positives) == 0 and found.boxes.shape == (0, 4)
     assert 0 < len(found.crowd) < found.count

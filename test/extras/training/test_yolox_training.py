@@ -62,9 +62,6 @@ def test_an_object_takes_cells_near_its_middle_and_each_cell_one_object():
         assert 0 <= overlap <= 1
     # Of all cells the best boxes are those around the objects' own middles.
     assert found.overlaps.max() > 0.5
-
-
-def test_an_object_that_no_cell_is_near_teaches_nothing():
     count = len(cells(SIZE)[0])
     far = torch.tensor([[1e4, 1e4, 1e4 + 5, 1e4 + 5]])
     boxes = torch.zeros(count, 4)

@@ -29,13 +29,17 @@ def objects(boxes: list, scores: list, labels: list | None = None) -> Objects:
     )
 
 
-def test_the_classes_of_coco_also_have_a_numbering_with_gaps():
+def test_a_numbering_with_gaps_and_boxes_that_cannot_be_any():
     plain, gaps, after_background, *_ = label_lists(COCO_NAMES)
     assert (len(plain), len(gaps), len(after_background)) == (80, 90, 91)
     # Lin et al. 2014: 1 person, 10 traffic light, 13 stop sign, 90 toothbrush; nothing has the number 12.
     expected = [None, 'person', 'traffic light', None, 'stop sign', 'toothbrush']
     assert [after_background[number] for number in (0, 1, 10, 12, 13, 90)] == expected
     assert gaps[0] == 'person' and tuple(name for name in gaps if name) == COCO_NAMES
+    sure = objects([[10, 10, 40, 40], [20, 20, 60, 60]], [0.9, 0.5])
+    none = objects([[10, 10, 40, 40], [0, 0, 0.1, 0.1]], [0.9, 0.5])
+    for images, value in (([sure], 1.4), ([none], 0.4), ([sure, objects([], [])], 0.7)):
+        assert confidence(images, SIZE) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +89,6 @@ def test_what_is_usual_stays_where_another_gains_next_to_nothing(gain, resize):
     heads = [(Head('any', None, lambda values: values), ('car',))]
     best, _ = search(lambda form, number: [], usual, heads, evaluate, 2)
     assert best.conventions.form == replace(usual, resize=resize)
-
-
-def test_confidence_counts_boxes_that_cannot_be_any_against_a_reading():
-    sure = objects([[10, 10, 40, 40], [20, 20, 60, 60]], [0.9, 0.5])
-    none = objects([[10, 10, 40, 40], [0, 0, 0.1, 0.1]], [0.9, 0.5])
-    for images, value in (([sure], 1.4), ([none], 0.4), ([sure, objects([], [])], 0.7)):
-        assert confidence(images, SIZE) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(

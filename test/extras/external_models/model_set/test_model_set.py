@@ -27,7 +27,7 @@ def models():
     return ModelSet('set', {'small': small, 'lens': network(MAGNIFIER, 'car'), 'large': large})
 
 
-def test_paths_are_those_of_all_models(models):
+def test_paths_are_those_of_all_models_and_stay_ready(models):
     space = models.path_space
     wanted = ['msmall', *(f'mlens-{path}' for path in MAGNIFIER), 'mlarge']
     assert [str(path) for path in space] == wanted
@@ -38,6 +38,10 @@ def test_paths_are_those_of_all_models(models):
     assert space.keys(space.parse('mlens-zfar-n4')) == expected
     with pytest.raises(ValueError, match='such as mlarge or msmall'):
         space.parse('msmall-zfar-n4')
+    assert models.kept_paths is None
+    models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
+    expected = ['msmall', 'mlens-zfar-n1', 'mlens-ztele-n4', 'mlarge']
+    assert list(map(str, models.kept_paths)) == expected
 
 
 def test_the_model_is_decided_first_and_its_own_operators_as_they_come(models):
@@ -86,10 +90,3 @@ def test_sets_that_make_no_sense_are_refused():
         ModelSet('set', {'a': network(SINGLE), 'b': elsewhere})
     with pytest.raises(ValueError, match='expected a distinct label'):
         ModelSet('set', {'a-b': network(SINGLE)})
-
-
-def test_a_set_keeps_the_paths_of_its_models_ready(models):
-    assert models.kept_paths is None
-    models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
-    expected = ['msmall', 'mlens-zfar-n1', 'mlens-ztele-n4', 'mlarge']
-    assert list(map(str, models.kept_paths)) == expected

@@ -12,14 +12,11 @@ from deadline_perception.extras.several_networks.classifier.classes import (
 )
 
 
-def test_every_class_of_the_detector_is_refined_or_known_and_nothing_is_named_twice():
+def test_every_class_of_the_detector_sign_and_lamp_is_named_once():
     assert [possible_classes(name) for name in ROAD_USERS] == [(name,) for name in ROAD_USERS]
     assert set(DETECTED) == {*ROAD_USERS, *REFINED}
     count = 1 + len(ROAD_USERS) + sum(map(len, REFINED.values()))
     assert len(set(CLASS_NAMES)) == len(CLASS_NAMES) == count
     assert CLASS_NAMES[0] == BACKGROUND
-
-
-def test_every_sign_and_lamp_that_a_rendered_drive_shows_has_a_class():
     assert set(SIGN_NAMES) <= set(SIGN_FACES.values())
     assert set(LIGHT_NAMES) == set(LAMPS.values())
