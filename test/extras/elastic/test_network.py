@@ -1,11 +1,10 @@
-"""An elastic network is a network of the package: profile, forecast, frontier and report serve it."""
+"""An elastic network is a network of the package."""
 
 import numpy as np
 import pytest
 import torch
 from plain_images import noise
 
-from deadline_perception.core.detections import Classification
 from deadline_perception.extras.elastic.elastic import elastic
 from deadline_perception.extras.elastic.network import (
     ElasticNetwork,
@@ -13,7 +12,6 @@ from deadline_perception.extras.elastic.network import (
     utilisation_space,
 )
 from deadline_perception.extras.elastic.source import NetworkSource
-from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths
 
 IMAGE = noise(60, 80)
 
@@ -31,16 +29,6 @@ def test_has_one_path_for_each_utilisation(network):
     assert [str(path) for path in network.path_space] == ['u0.25', 'u0.50', 'u1.00']
     with pytest.raises(ValueError, match='distinct label'):
         utilisation_space((0.101, 0.102, 1.0))
-
-
-def test_every_path_gives_a_result_and_shares_what_is_alike(network):
-    found = dict(detect_on_paths(network, IMAGE, list(network.path_space)))
-    for path, result in found.items():
-        assert isinstance(result, Classification)
-        assert result.scores.sum() == pytest.approx(1.0, abs=1e-5)
-        np.testing.assert_array_equal(result.scores, network.detect(IMAGE, path).scores)
-    scores = [result.scores for result in found.values()]
-    assert not np.allclose(scores[0], scores[-1], atol=1e-4)
 
 
 def test_a_plan_can_change_until_the_layers_begin(network):

@@ -22,13 +22,8 @@ from deadline_perception.extras.evaluation.path_accuracy import (
 )
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 100),
-    heads=3,
-)
+WIDTHS = {'widths': (1.0, 0.5), 'pyramid_widths': (1.0, 0.5)}
+SPACE = multi_path_space(skips_per_stage=(1, 1), proposals=(10, 100), heads=3, **WIDTHS)
 BOX = [10, 10, 60, 60]
 
 

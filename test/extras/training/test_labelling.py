@@ -21,8 +21,9 @@ from deadline_perception.extras.training.score_thresholds import ScoreThreshold
 HALF = ScoreThreshold(0.5)
 
 
-LEFT, NEXT = [0, 0, 9, 9], [20, 0, 29, 9]
+LEFT, NEXT, MORE = [0, 0, 9, 9], [20, 0, 29, 9], [40, 0, 49, 9]
 LARGE, HIGH = [0, 0, 100, 98], [0, 0, 100, 40]
+BOTH = [[*LARGE, 0.9, 1], [*HIGH, 0.9, 1]]
 
 
 @pytest.mark.parametrize(
@@ -30,26 +31,16 @@ LARGE, HIGH = [0, 0, 100, 98], [0, 0, 100, 40]
     [
         # Sure, sure, unsure (True), and too unsure, at a threshold of 0.5.
         (
-            [[*LEFT, 0.8, 1], [*NEXT, 0.5, 1], [40, 0, 49, 9, 0.3, 1], [60, 0, 69, 9, 0.15, 1]],
+            [[*LEFT, 0.8, 1], [*NEXT, 0.5, 1], [*MORE, 0.3, 1], [60, 0, 69, 9, 0.15, 1]],
             None,
             (),
-            [(LEFT, False), (NEXT, False), ([40, 0, 49, 9], True)],
+            [(LEFT, False), (NEXT, False), (MORE, True)],
         ),
         # A class that is marked, one with a threshold, and one without.
-        (
-            [[*LEFT, 0.9, VEHICLE], [*NEXT, 0.9, PERSON], [40, 0, 49, 9, 0.9, 3]],
-            [],
-            (VEHICLE,),
-            [(NEXT, False)],
-        ),
+        ([[*LEFT, 0.9, VEHICLE], [*NEXT, 0.9, PERSON], [*MORE, 0.9, 3]], [], (0,), [(NEXT, False)]),
         # On a known object of another class lies that object, on a crowd of it anything may.
-        ([[*LARGE, 0.9, 1], [*HIGH, 0.9, 1]], [[0, 0, 100, 100, 0, 0]], (0,), [(HIGH, False)]),
-        (
-            [[*LARGE, 0.9, 1], [*HIGH, 0.9, 1]],
-            [[0, 0, 100, 100, 0, 1]],
-            (0,),
-            [(LARGE, False), (HIGH, False)],
-        ),
+        (BOTH, [[0, 0, 100, 100, 0, 0]], (0,), [(HIGH, False)]),
+        (BOTH, [[0, 0, 100, 100, 0, 1]], (0,), [(LARGE, False), (HIGH, False)]),
         # Less than a pixel is no object; one object seen as two classes is the likelier.
         ([[90, 0, 90, 50, 0.9, 1], [*LEFT, 0.8, 1]], None, (), [(LEFT, False)]),
         ([[*LARGE, 0.9, PERSON], [0, 0, 100, 95, 0.7, SIGN]], None, (), [(LARGE, False)]),

@@ -9,13 +9,8 @@ from deadline_perception.extras.training.strategies import (
     find_strategy,
 )
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 2),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 50),
-    heads=3,
-)
+WIDTHS = {'widths': (1.0, 0.5), 'pyramid_widths': (1.0, 0.5)}
+SPACE = multi_path_space(skips_per_stage=(1, 2), proposals=(10, 50), heads=3, **WIDTHS)
 PLAIN = multi_path_space(
     skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
 )
@@ -52,16 +47,9 @@ def test_network_without_choices_is_trained_as_it_is(name):
         assert trained.path == PLAIN.largest and trained.heads == (0,)
 
 
-@pytest.mark.parametrize(
-    'name, skips, switches',
-    [
-        ('ns-ns', False, False),
-        ('rs-ns', True, False),
-        ('ns-rs', False, True),
-        ('rs-rs', True, True),
-    ],
-)
-def test_strategies_of_the_paper_draw_one_path_per_step(name, skips, switches):
+@pytest.mark.parametrize('name', ['ns-ns', 'rs-ns', 'ns-rs', 'rs-rs'])
+def test_strategies_of_the_paper_draw_one_path_per_step(name):
+    skips, switches = (part == 'rs' for part in name.split('-'))
     assert STRATEGIES[name] == OnePath(random_skipping=skips, random_switching=switches)
     generator, paths, heads = np.random.default_rng(0), set(), set()
     for _ in range(100):

@@ -18,14 +18,7 @@ PLAN = TrainingPlan(steps=9, learning_rate=0.1)
 class Rows(ResumableTraining):
     """Fits a layer to the sum of its inputs; the rows of a step follow from its number and the data."""
 
-    def __init__(
-        self,
-        inputs: int = 3,
-        data: str = 'rows',
-        plan: TrainingPlan = PLAN,
-        fill: float = 0.0,
-        start: str = '',
-    ) -> None:
+    def __init__(self, inputs=3, data='rows', plan=PLAN, fill=0.0, start='') -> None:
         network = nn.Linear(inputs, 1)
         network.network_hash = f'linear {inputs}'
         nn.init.constant_(network.weight, fill)
