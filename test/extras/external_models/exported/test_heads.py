@@ -83,6 +83,40 @@ SCORED = {'boxes': np.float32([[*BOX, 0.7], [0, 0, 1, 1, 0.0]]), 'labels': np.in
 PADDLE = {'result': rows_with([1.0, 0.7, *BOX], 20), 'count': np.int64([20])}
 PADDLE_INPUTS = {'scale_factor': ((1, 2), 'f32'), 'im_shape': ((1, 2), 'f32')}
 PADDLE_FILE = {'stated': 'detections label-first', 'further': PADDLE_INPUTS}
+
+
+def detr(names, nothing, sure):
+    """Before its selection."""
+    logits = np.tile(np.float32(nothing), (1, 20, 1))
+    boxes = np.tile(np.float32([0.9, 0.9, 0.05, 0.05]), (1, 20, 1))
+    logits[0, 4], boxes[0, 4] = sure, FRACTIONS
+    return dict(zip(names, (logits, boxes)))
+
+
+def tensorflow(*further):
+    """Boxes are fractions with rows first; perhaps beside those before suppression."""
+    left, top, right, bottom = FRACTION
+    return {
+        'detection_boxes': np.float32([[[top, left, bottom, right], [0, 0, 0, 0]]]),
+        'detection_classes': np.float32([[2.0, 1.0]]),
+        'detection_scores': np.float32([[0.7, 0.0]]),
+        'num_detections': np.float32([1.0]),
+        **{f'raw_detection_{name}': np.zeros((1, 20, 4), np.float32) for name in further},
+    }
+
+
+def fastestdet():
+    """Row 4 and column 5 of 8 x 12 cells: the centre is at 5 / 12 and 4 / 8, the sizes are sigmoids."""
+    values = np.zeros((1, 8, 8, 12), np.float32)
+    third = math.log((32 / 96) / (1 - 32 / 96))
+    values[0, :, 4, 5] = [1.0, 0.0, 0.0, third, 0.0, 0.0, 1.0, 0.0]
+    return {'out': values}
+
+
+LOGITS = detr(('pred_logits', 'pred_boxes'), [-9.0] * 3, [-9.0, 2.0, -9.0])
+WITH_NOTHING = detr(('logits', 'boxes'), [0.0, 0.0, 0.0, 9.0], [0.0, 0.0, 3.0, 0.0])
+SOFTMAX = 'class_scores centres fraction softmax background-last'
+TENSORFLOW = 'boxes rows-first fraction', 0.7, 'bike', {'kind': 'u8', 'by_planes': False}
 # Outputs, reading, score and class, and what else is stated of the file or by the user.
 HEADS = [
     *(
@@ -115,6 +149,11 @@ HEADS = [
     ),
     (SCORED, DETR, 0.7, 'bike', {}),
     (ssd_rows(), 'ssd', 0.8, 'car', {'classes': (None, 'car', 'person')}),
+    (LOGITS, 'class_scores centres fraction sigmoid', 1 / (1 + math.exp(-2)), 'person', {}),
+    (WITH_NOTHING, SOFTMAX, math.exp(3) / (math.exp(3) + 3), 'bike', 'stated'),
+    (tensorflow(), *TENSORFLOW),
+    (tensorflow('boxes', 'scores'), *TENSORFLOW),
+    (fastestdet(), 'cells', 1.0, 'person', {}),
 ]
 
 
@@ -135,53 +174,6 @@ def test_yolov5_before_its_decoding(tmp_path):
     assert found(tmp_path, maps) == one('maps', 1.0, 'car', box, score_abs=1e-3)
 
 
-@pytest.mark.parametrize('before_suppression', [False, True])
-def test_boxes_of_tensorflow_are_fractions_with_rows_first(tmp_path, before_suppression):
-    left, top, right, bottom = FRACTION
-    outputs = {
-        'detection_boxes': np.float32([[[top, left, bottom, right], [0, 0, 0, 0]]]),
-        'detection_classes': np.float32([[2.0, 1.0]]),
-        'detection_scores': np.float32([[0.7, 0.0]]),
-        'num_detections': np.float32([1.0]),
-    }
-    if before_suppression:
-        outputs['raw_detection_boxes'] = np.zeros((1, 20, 4), np.float32)
-        outputs['raw_detection_scores'] = np.zeros((1, 20, 4), np.float32)
-    expected = one('boxes rows-first fraction', 0.7, 'bike')
-    assert found(tmp_path, outputs, kind='u8', by_planes=False) == expected
-
-
-@pytest.mark.parametrize(
-    'names, nothing, sure, reading, score, label',
-    [
-        (
-            ('pred_logits', 'pred_boxes'),
-            [-9.0, -9.0, -9.0],
-            [-9.0, 2.0, -9.0],
-            'class_scores centres fraction sigmoid',
-            1 / (1 + math.exp(-2)),
-            'person',
-        ),
-        (
-            ('logits', 'boxes'),
-            [0.0, 0.0, 0.0, 9.0],  # with a class for nothing
-            [0.0, 0.0, 3.0, 0.0],
-            'class_scores centres fraction softmax background-last',
-            math.exp(3) / (math.exp(3) + 3),
-            'bike',
-        ),
-    ],
-)
-def test_detr_before_its_selection(tmp_path, names, nothing, sure, reading, score, label):
-    logits = np.tile(np.float32(nothing), (1, 20, 1))
-    boxes = np.tile(np.float32([0.9, 0.9, 0.05, 0.05]), (1, 20, 1))
-    logits[0, 4], boxes[0, 4] = sure, FRACTIONS
-    outputs = dict(zip(names, (logits, boxes)))
-    stated = reading if len(nothing) == 4 else ''
-    expected = one(reading, score, label, score_abs=1e-3)
-    assert found(tmp_path, outputs, stated=stated) == expected
-
-
 @pytest.mark.parametrize('joined', [False, True])
 def test_distributions_of_nanodet(tmp_path, joined):
     cells = {8: 96, 16: 24, 32: 6}
@@ -199,14 +191,6 @@ def test_distributions_of_nanodet(tmp_path, joined):
         outputs |= {f'dis_pred_stride_{stride}': distances[stride][None] for stride in cells}
     expected = one('distribution middle probability', 0.9, 'bike', [24.0, 8.0, 56.0, 56.0])
     assert found(tmp_path, outputs) == expected
-
-
-def test_fastestdet_has_one_map(tmp_path):
-    values = np.zeros((1, 8, 8, 12), np.float32)
-    # Row 4 and column 5 of 8 x 12 cells: the centre is at 5 / 12 and 4 / 8, the sizes are sigmoids.
-    third = math.log((32 / 96) / (1 - 32 / 96))
-    values[0, :, 4, 5] = [1.0, 0.0, 0.0, third, 0.0, 0.0, 1.0, 0.0]
-    assert found(tmp_path, {'out': values}) == one('cells', 1.0, 'person')
 
 
 @pytest.mark.parametrize('wrong', [math.nan, math.inf, -math.inf])
