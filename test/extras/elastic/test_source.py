@@ -57,7 +57,7 @@ def test_a_detector_finds_what_torchvision_finds():
 
 
 @pytest.mark.parametrize(
-    'model, message',
+    'source, message',
     [
         ('no_such_network', "model is 'no_such_network', expected the name"),
         ('deeplabv3_resnet50', 'expected the name of one'),
@@ -66,24 +66,15 @@ def test_a_detector_finds_what_torchvision_finds():
         ('deadline_perception.core.errors:command_lin', 'expected package.module:callable'),
         ('collections:OrderedDict', 'gives a OrderedDict, expected a torch.nn.Module'),
         ('fasterrcnn_mobilenet_v3_large_320_fpn', 'finds its regions by the data'),
-    ],
-)
-def test_refuses_what_is_no_network(model, message):
-    with pytest.raises(SourceError, match=message):
-        NetworkSource(model, ('a', 'b')).ordinary()
-
-
-@pytest.mark.parametrize(
-    'arguments, message',
-    [
         ({'class_names': ()}, 'expected 1 to 10000 names'),
-        ({'class_names': ('a',), 'input_size': (0, 5)}, 'input_size'),
-        ({'class_names': ('a',), 'deviation': (1.0, 0.0, 1.0)}, 'deviation'),
+        ({'input_size': (0, 5)}, 'input_size'),
+        ({'deviation': (1.0, 0.0, 1.0)}, 'deviation'),
     ],
 )
-def test_refuses_impossible_sources(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        NetworkSource('resnet18', **arguments)
+def test_refuses_what_is_no_network(source, message):
+    source = source if isinstance(source, dict) else {'model': source}
+    with pytest.raises((SourceError, ValueError), match=message):
+        NetworkSource(**{'model': 'resnet18', 'class_names': ('a', 'b'), **source}).ordinary()
 
 
 def test_reads_both_formats_and_nested_state_dicts(tmp_path):
