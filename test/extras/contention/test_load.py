@@ -15,11 +15,7 @@ import pytest
 from waiting import WAIT_S, is_gone, state, wait
 
 from deadline_perception.core.tied_process import LoadError
-from deadline_perception.extras.contention.load import (
-    ContentionLoad,
-    busy_programs,
-    check_units,
-)
+from deadline_perception.extras.contention.load import ContentionLoad, busy_programs, check_units
 
 OWNER = """
 import sys, time

@@ -6,11 +6,7 @@ import torch
 from plain_images import noise
 
 from deadline_perception.extras.elastic.elastic import elastic
-from deadline_perception.extras.elastic.network import (
-    ElasticNetwork,
-    input_of,
-    utilisation_space,
-)
+from deadline_perception.extras.elastic.network import ElasticNetwork, input_of, utilisation_space
 from deadline_perception.extras.elastic.source import NetworkSource
 
 IMAGE = noise(60, 80)

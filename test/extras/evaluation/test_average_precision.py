@@ -4,9 +4,7 @@ import pytest
 from made_up_labels import found, known
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.extras.evaluation.average_precision import (
-    average_precision,
-)
+from deadline_perception.extras.evaluation.average_precision import average_precision
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 BOX = [10, 10, 60, 60]

@@ -128,16 +128,13 @@ def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
         assert row['pooled_ap'] == pytest.approx(mean, abs=1e-12)
 
 
-def test_limit_spreads_the_images_evenly():
+def test_images_and_paths_are_sampled_evenly_with_every_setting():
     assert [frame.name for frame in annotated_frames(annotated(11), 2)] == ['3', '8']
     assert len(annotated_frames(annotated(11), 100)) == 10
     with pytest.raises(ValueError, match='expected at least 1 image'):
         annotated_frames(annotated(3), 0)
     with pytest.raises(ValueError, match='has no ground truth'):
         annotated_frames(annotated(1))
-
-
-def test_sample_shows_every_setting_of_every_operator_and_is_repeatable():
     paths = sample_paths(SPACE, 20)
     assert len(paths) == len(set(paths)) == 20 and all(path in SPACE for path in paths)
     assert {SPACE.largest, SPACE.smallest} <= set(paths)

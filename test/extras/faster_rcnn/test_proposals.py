@@ -4,7 +4,6 @@ from torchvision.ops import nms
 
 from deadline_perception.extras.faster_rcnn.outline import PROPOSAL_DELTA_WEIGHTS
 from deadline_perception.extras.faster_rcnn.proposals import lay_out_anchors
-from deadline_perception.extras.training.batch_proposals import proposals_of_batch
 from deadline_perception.networks.multi_path import boxes as box_ops
 
 SIZE = (64, 96)
@@ -32,22 +31,3 @@ def test_proposals_equal_a_plain_selection(tiny_network):
     expected = boxes[nms(boxes, scores, 0.7)]
     torch.testing.assert_close(kept[: len(expected)], expected)
     assert not kept[len(expected) :].any()
-
-
-def test_a_batch_keeps_what_its_images_keep(tiny_network):
-    """Beside an image of tiny boxes alone, which keeps none."""
-    (logits, deltas), (others, other_deltas) = _outputs(1), _outputs(2)
-    tiny = [torch.full_like(level, -9.0) for level in deltas]
-    select = tiny_network.select_proposals
-    batch = proposals_of_batch(
-        select,
-        (
-            [torch.cat(level) for level in zip(logits, others, logits)],
-            [torch.cat(level) for level in zip(deltas, other_deltas, tiny)],
-        ),
-        20,
-        SIZE,
-    )
-    for kept, own in zip(batch, ((logits, deltas), (others, other_deltas))):
-        torch.testing.assert_close(torch.from_numpy(kept), select(*own, 20, SIZE)[: len(kept)])
-    assert batch[2].shape == (0, 4)

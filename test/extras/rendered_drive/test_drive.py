@@ -1,17 +1,7 @@
 import numpy as np
 import pytest
-from read_sequences import boxes_of
 
-from deadline_perception.extras.rendered_drive.drive import (
-    CLASS_NAMES,
-    render_drive,
-    render_drives,
-)
-
-
-@pytest.fixture(scope='module')
-def drive():
-    return render_drive(seconds=24.0, rate_hz=5.0, seed=0)
+from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drive, render_drives
 
 
 @pytest.mark.slow
@@ -20,17 +10,6 @@ def test_all_classes_occur_over_a_few_seeds():
     known = [frame.ground_truth for drive in drives for frame in drive.frames]
     seen = {label for one in known for label in one.labels[~one.crowd].tolist()}
     assert seen == set(range(len(CLASS_NAMES)))
-
-
-def test_the_same_seed_gives_the_same_drive_in_any_order(drive):
-    again = render_drive(seconds=24.0, rate_hz=5.0, seed=0)
-    for index in (70, 3):
-        image = again.frames[index].load_bgr()
-        assert image.dtype == np.uint8 and image.shape == (380, 640, 3)
-        assert np.array_equal(image, drive.frames[index].load_bgr())
-        assert boxes_of(again, index) == boxes_of(drive, index)
-    other = render_drive(seconds=1.0, rate_hz=5.0, seed=1).frames[3].load_bgr()
-    assert not np.array_equal(other, drive.frames[3].load_bgr())
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,7 @@ import re
 import pytest
 from recorded_run import UNSTAMPED
 
-from deadline_perception.extras.report.comparison import (
-    compared_figures,
-    write_comparison,
-)
+from deadline_perception.extras.report.comparison import compared_figures, write_comparison
 from deadline_perception.extras.report.summary import summarise
 
 

@@ -7,9 +7,7 @@ from made_up_labels import known
 from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.extras.data.records import Sequence
-from deadline_perception.extras.report.gallery import (
-    images_of,
-)
+from deadline_perception.extras.report.gallery import images_of
 from deadline_perception.extras.report.recorded_bag import read_recording
 
 

@@ -1,10 +1,6 @@
 """What the page's script reads of each frame is that frame's, and safe to show."""
 
-from deadline_perception.extras.report.over_time import (
-    cursor_data,
-    run_over_time,
-    shared_scales,
-)
+from deadline_perception.extras.report.over_time import cursor_data, run_over_time, shared_scales
 
 
 def cursor_of(recording, pictures):

@@ -99,11 +99,7 @@ def test_words_of_a_recording_cannot_break_out_of_the_page(recorded):
 
 
 @pytest.mark.parametrize(
-    'fields, words',
-    [
-        ({}, 'no ground truth'),
-        (UNSTAMPED, 'No image had a valid'),
-    ],
+    'fields, words', [({}, 'no ground truth'), (UNSTAMPED, 'No image had a valid')]
 )
 def test_a_run_without_ground_truth_or_valid_stamps_says_so(recorded, no_charts, fields, words):
     text = ' '.join(page_of(recorded(fields)).words)

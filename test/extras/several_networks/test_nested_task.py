@@ -8,9 +8,7 @@ from plain_images import noise
 from scheduled_jobs import ended_job
 
 from deadline_perception.extras.several_networks.nested_task import evenly_spaced, load_nested_task
-from deadline_perception.extras.several_networks.scheduling.quality import (
-    TotalAccuracy,
-)
+from deadline_perception.extras.several_networks.scheduling.quality import TotalAccuracy
 from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.loading import SetupError

@@ -2,10 +2,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
-from deadline_perception.extras.evaluation.average_precision import (
-    AveragePrecision,
-    ClassPrecision,
-)
+from deadline_perception.extras.evaluation.average_precision import AveragePrecision, ClassPrecision
 from deadline_perception.extras.training.kept_apart import (
     MOST_KEPT,
     judged_by,

@@ -158,20 +158,19 @@ def test_what_was_compiled_is_used_again_only_as_it_was_written(yolo, tmp_path):
     run()
 
 
-def test_a_cache_that_cannot_be_written_or_that_others_may_write_is_none(yolo, tmp_path):
+def test_a_cache_that_is_full_that_cannot_be_written_or_that_others_may_write_is_none(
+    yolo, tmp_path
+):
+    with full_disk(0):
+        session = OnnxSession(yolo, cache=tmp_path)
+    assert session.provider == CPU and session.notice == ''
+    assert OnnxSession(yolo, cache=tmp_path).notice == ''
     (tmp_path / 'file').touch()
     assert OnnxSession(yolo, cache=tmp_path / 'file').provider == CPU
     (tmp_path / 'open').mkdir()
     (tmp_path / 'open').chmod(0o777)
     assert OnnxSession(yolo, cache=tmp_path / 'open').provider == CPU
     assert not list((tmp_path / 'open').iterdir())
-
-
-def test_a_full_disk_keeps_no_file_from_being_run(yolo, tmp_path):
-    with full_disk(0):
-        session = OnnxSession(yolo, cache=tmp_path)
-    assert session.provider == CPU and session.notice == ''
-    assert OnnxSession(yolo, cache=tmp_path).notice == ''
 
 
 def test_what_cannot_be_is_refused(yolo, tmp_path):

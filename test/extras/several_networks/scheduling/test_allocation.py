@@ -5,10 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from deadline_perception.extras.several_networks.scheduling.allocation import (
-    Method,
-    allocate,
-)
+from deadline_perception.extras.several_networks.scheduling.allocation import Method, allocate
 from deadline_perception.extras.several_networks.scheduling.choices import Infeasible, Option
 from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
 

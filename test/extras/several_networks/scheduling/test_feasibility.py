@@ -6,10 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from deadline_perception.extras.several_networks.scheduling.feasibility import (
-    analyse,
-    whole_ns,
-)
+from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
 
 
 def can_miss(times, periods, segments, deadlines) -> bool:
