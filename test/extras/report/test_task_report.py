@@ -59,7 +59,6 @@ def test_figures_of_each_task_with_a_timeline_and_the_notes(tmp_path):
     expected |= {'mean_period_ms': 100.0, 'share': 100.0 / 230.0}
     assert {name: found['front'][name] for name in expected} == pytest.approx(expected)
     assert found['rear']['mean_time_ms'] == pytest.approx(20.0)
-    write_jobs(tmp_path / 'run', JOBS)
     summary = write_task_report(tmp_path / 'run', tmp_path / 'out', ['a <note>'])
     assert json.loads((tmp_path / 'out/summary.json').read_text())['tasks'] == summary
     page = (tmp_path / 'out/report.html').read_text()
