@@ -35,6 +35,9 @@ def test_boxes_and_outlines_become_corners_in_px(root):
     np.testing.assert_allclose(boxes_of(sequence), expected, atol=1e-4)
     assert classes_of(sequence) == ['dog', 'car']
     assert object_counts(sequence) == [2, 0]  # the second is known to hold nothing
+    assert boxes_of(opened(root, split='train')) == [[0, 0, 100, 50]]
+    with pytest.raises(FileNotFoundError, match='has no images of test'):
+        opened(root, split='test')
     turn(root / 'valid/images/a.jpg')  # boxes are shares of the image upright
     sequence = opened(root)
     assert sequence.frames[0].load_bgr().shape == (100, 50, 3)

@@ -52,6 +52,14 @@ def test_losses_that_only_the_detector_saw_count_as_sent(recorded):
     assert (figures['frames_rejected'], figures['frames_lost_by_middleware']) == (19, 19)
 
 
+def test_frames_behind_one_that_hung_are_told_apart(recorded):
+    waited = {'path': '', 'outcome': 1, 'feasible': False, 'deadline_met': False}
+    waited['bound_ms'] = math.nan
+    figures = frame_figures(recorded({}, {}, waited, {'feasible': False}))
+    found = (figures['held_up_frames'], figures['infeasible_ratio'], figures['feasible_frames'])
+    assert found == (1, 0.25, 2)
+
+
 def test_frames_of_unknown_age_are_neither_missed_nor_met(recorded):
     unknown = UNSTAMPED | {'queue_ms': 1.0, 'overhead_ms': 2.0}
     unstamped = unknown | {'deadline_met': True}, unknown | {'feasible': False}
