@@ -167,3 +167,24 @@ def test_images_without_any_object_are_drawn():
     source = _source(('square',), *[(noise(64, 96, seed), []) for seed in range(4)])
     samples = _drawn(source, 10, crop=(32, 32))
     assert all(len(sample.ground_truth) == 0 for sample in samples)
+
+
+def test_windows_are_cut_around_rare_objects_more_often():
+    """Sixteen common objects and a rare one: of the two in one image the rare one is chosen four times out of five."""
+    both = grey(64, 256), [[10, 20, 30, 40, 0, 0], [226, 20, 246, 40, 1, 0]]
+    others = [(grey(64, 96), [[10, 10, 30, 30, 0, 0]])] * 15
+    source = _source(('common', 'rare'), both, *others, size=(64, 256))
+    source._probabilities = np.eye(16)[0]
+    windows = [sample.ground_truth for sample in _drawn(source, 300, crop=(64, 64))]
+    whole = [set(window.labels[~window.crowd].tolist()) for window in windows]
+    common, rare = (sum(label in labels for labels in whole) for label in (0, 1))
+    assert rare > 150 and 2 * common < rare
+
+
+def test_some_views_show_an_image_of_any_aspect_as_a_frame_is_stretched():
+    """A square image at an input twice as wide: its square object is twice as wide as high, whole and uncut."""
+    frame = grey(64, 64), [[16, 16, 48, 48, 0, 0]]
+    source = _source(('x',), frame, size=(64, 128), without=['mosaic'])
+    boxes = [sample.ground_truth.boxes_xyxy_px[0] for sample in _drawn(source, 60)]
+    whole = sum(np.allclose(box, [32, 16, 96, 48], atol=0.1) for box in boxes)
+    assert 5 < whole < 40
