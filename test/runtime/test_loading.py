@@ -38,6 +38,7 @@ from deadline_perception.timing.profile import (
     WCET_FRAMES,
     LatencyProfile,
     ProfileMismatch,
+    default_profile_path,
     measure_profile,
 )
 from deadline_perception.timing.quantiles import Quantiles
@@ -406,3 +407,20 @@ def test_paths_are_planned_by_worst_cases_where_the_profile_has_enough_of_them(t
     assert plan.bound_ms < 60_000.0 and times.bounds == 'calibrated'
     assert len(said) == 1 and 'bounds are calibrated' in said[0]
     assert f'has {"no" if frames is None else "some"} worst cases, of ' in said[0]
+
+
+@pytest.mark.usefixtures('measures_nothing')
+def test_cached_times_of_another_network_are_measured_anew(tmp_path, written):
+    from made_up_network import made_up_profile
+
+    foreign = made_up_profile(written, network_hash='another')
+    place = default_profile_path(written.config_name, foreign.facts)
+    foreign.save(place)
+    options = NetworkOptions(
+        str(tmp_path / 'good.safetensors'), engine='eager', threads=foreign.facts.threads
+    )
+    with pytest.raises(ProfileMismatch, match='network hash'):
+        load_task(options, tmp_path)
+    loaded = load_task(options, tmp_path, images=lambda: [IMAGE])
+    assert any('does not fit: network hash' in words for words in loaded.degraded)
+    assert LatencyProfile.load(place).network_hash == written.network_hash

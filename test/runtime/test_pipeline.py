@@ -651,3 +651,30 @@ def test_a_clock_that_jumps_is_told_and_teaches_the_bounds_nothing(bench, segmen
     assert bench.times.calibrator.frames == 1 and 0.0 < bench.times.calibrator.factor < 1.1
     assert 'expected positive, finite numbers' in str(bench.failures[0])
     assert len(bench.failures) == 1
+
+
+def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_image_waits(bench):
+    pipeline, done = bench.build(), []
+
+    def between(runner):
+        done.append(len(bench.records))
+        if len(done) == 5:
+            bench.mailbox.close()
+
+    bench.convert = lambda arrival: pipeline.arrive(arrive()) or IMAGE  # overload: one waits
+    pipeline.arrive(arrive())
+    serve(bench.mailbox, bench.failures.append, between)
+    assert done == [1, 2, 3, 4, 5]
+
+
+def test_images_of_other_cameras_that_wait_get_as_much_of_the_time(bench, clock):
+    policy = Asked()
+    first, *others = [bench.build(policy, spare_next_image=True) for _ in range(3)]
+    bench.budget_ms = 24_000.0
+    for other in others:
+        other.arrive(arrive_at(clock))
+    bench.budget_ms = 12_000.0
+    bench.run(first, arrive_at(clock))
+    for _ in others:
+        bench.run_next()
+    assert policy.asked_ms == pytest.approx([3_600.0, 10_800.0, 24_000.0], rel=0.1)

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from baselines import FixedPath
 from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections
