@@ -41,9 +41,7 @@ _DOMAINS = range(1, 102)
 _domain_lock = pytest.StashKey[IO[str]]()
 _begun_s = pytest.StashKey[float]()
 
-collect_ignore = (
-    [] if importlib.util.find_spec('rclpy') else ['test/nodes', 'test/test_interfaces.py']
-)
+collect_ignore = [] if importlib.util.find_spec('rclpy') else ['test/nodes']
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

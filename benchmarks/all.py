@@ -2,7 +2,7 @@
 
     make benchmarks                                     # or: python benchmarks/all.py
     make benchmarks ARGS="--list"                       # what there is, how long it takes, and what it shows
-    make benchmarks ARGS="--only deadlines engines"
+    make benchmarks ARGS="--only deadlines replay"
 
 What there is, and in which order, is the table of README.md beside this script. Before each one the machine must be
 idle: while its processors are busy by more than a tenth, it waits, up to five minutes, and then goes on with a
@@ -14,7 +14,6 @@ need ../shared/data.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import time
@@ -24,16 +23,10 @@ from pathlib import Path
 import psutil
 from parts.harness import ROOT, run_logged, show
 
-from deadline_perception.core.device import process_environment, read_device_facts, use_threads
-from deadline_perception.engines.choice import choose_engine, is_installed
-from deadline_perception.networks.model_reference import find_weights
-from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 LOGS = ROOT / 'out' / 'benchmarks'
-# Share of all processors, over this time; longest wait.
-MOST_BUSY, LOOK_S, PATIENCE_S = (0.1, 3.0, 300.0)
+MOST_BUSY, LOOK_S, PATIENCE_S = 0.1, 3.0, 300.0  # share of processors, over a time; longest wait
 OVERTIME = 2.0
 QUICK = '--quick'
 DOCUMENT = ROOT / 'benchmarks' / 'README.md'
@@ -92,40 +85,14 @@ def run(benchmark: Benchmark, arguments: list[str], log: Path) -> tuple[str, flo
     return 'done' if status == 0 else f'failed with {status}', took_s / 60.0
 
 
-def check_prepared() -> None:
-    """Makes sure that the shipped network's segments are prepared for one thread of this CPU.
-
-    Raises:
-        StoreError: they are not, with the command to run.
-    """
-    use_threads(1)
-    weights = find_weights(DEFAULT_WEIGHTS)
-    facts = read_device_facts('cpu', environment={**os.environ, **process_environment(1)})
-    if is_installed():
-        choose_engine('openvino', load_detector(weights), facts, str(weights))
-    else:
-        print('OpenVINO is not installed: the network runs in eager PyTorch', flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     every = benchmarks()
     names = [benchmark.script for benchmark in every]
-    parser.add_argument(
-        '--only',
-        nargs='+',
-        choices=names,
-        default=names,
-        metavar='NAME',
-        help='in the order of the list',
-    )
-    parser.add_argument(
-        QUICK,
-        action='store_true',
-        help='only those that have --quick, with it: shows that they work',
-    )
+    parser.add_argument('--only', nargs='+', choices=names, default=names, metavar='NAME')
+    parser.add_argument(QUICK, action='store_true', help='those that have it: that they work')
     parser.add_argument('--list', action='store_true', help='only say what there is')
     args = parser.parse_args()
     chosen = [
@@ -137,14 +104,9 @@ def main() -> None:
         rows = [(one.file, one.shows, f'{one.minutes:g}') for one in chosen]
         show('benchmarks', ('benchmark', 'shows', 'minutes'), rows, words=2)
         return
-    check_prepared()
     LOGS.mkdir(parents=True, exist_ok=True)
     total = sum(benchmark.minutes for benchmark in chosen)
-    print(
-        f'{len(chosen)} benchmarks, {"much less than " if args.quick else ""}{total:.0f} minutes on two cores; '
-        f'logs in {LOGS.relative_to(ROOT)}',
-        flush=True,
-    )
+    print(f'{len(chosen)} benchmarks, at most {total:.0f} minutes; logs in {LOGS}', flush=True)
     failed = []
     for number, benchmark in enumerate(chosen, 1):
         share = wait_until_idle()

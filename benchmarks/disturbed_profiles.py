@@ -7,7 +7,7 @@ meanwhile, as a virtual machine is. On it a process of its own answers frames of
 budgets of 0.3 to 1.5 of what the longest path takes. Of frames 50 to 400 that ended: the bound of the network over the
 time it took, in the median, and the share that exceeded it. Beside it what the machine allowed: the same of the least one
 factor to the forecast that 2 % of these very frames exceed, known afterwards. Needs prepared segments, which are not
-prepared anew. Takes half a minute a profile; prints a table, writes results/disturbed_profiles.json.
+prepared anew. Takes half a minute a profile; writes results/disturbed_profiles.json.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from parts.harness import COMMAND, Run, option, run_script, show
+from parts.harness import COMMAND, Run, option, run_script
 from platformdirs import user_cache_path
 
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -107,18 +107,6 @@ def main(run: Run) -> None:
     for number in range(run.args.profiles):
         rows.append(run_once(number, run.args.frames))
         print(rows[-1], flush=True)
-    show(
-        'after disturbed profiles',
-        'stalls | frames that ended | bound over time | one factor | exceeded | promised | late',
-        [
-            (
-                *(row['stalls'], row['ended']),
-                *(row['bound_over_time'], row['one_factor_over_time']),
-                *(f'{row["exceeded"]:.2%}', row['feasible'], f'{row["late"]:.2%}'),
-            )
-            for row in rows
-        ],
-    )
     worst = max(row['bound_over_time'] for row in rows)
     run.goal('bound over time, median of the worst', worst, most=MOST_OVER)
     exceeded = sum(row['exceeded'] * row['ended'] for row in rows) / sum(

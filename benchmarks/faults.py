@@ -13,7 +13,6 @@ Prints a table and writes results/faults.json, where rows of faults that were no
 from __future__ import annotations
 
 import json
-import math
 import re
 import tempfile
 import time
@@ -23,12 +22,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 from parts.fault_acts import Fault, Images
 from parts.fault_table import FAULTS, STANDS
-from parts.harness import Run, option, run_script
+from parts.harness import Run, option, run_script, shown
 from parts.node_listener import HeardFrame
 from parts.node_process import StandError, profile_for
-from parts.node_stand import BUDGET_MS, Feed, SentImage, Stand
+from parts.node_stand import BUDGET_MS, Feed, Stand
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.stopwatch import now_ms
@@ -37,17 +37,14 @@ from deadline_perception.nodes.node_table import NODES
 from deadline_perception.tools.demo import check_ros, machine_facts
 from deadline_perception.tools.support.node_run import keep_to_this_machine
 
-HEARING_MS = (
-    60.0  # from publication to this script's own callback, on a machine whose cores are all busy
-)
+# From publication to this script's own callback, on a machine whose cores are all busy.
+HEARING_MS = 60.0
 LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is not the nodes' own
 CALM_S = 1.0
 WATCHDOGS = 2  # threads that a watchdog begins with
 QUIET_MS = 3000.0  # a node that has not been heard on /diagnostics for so long is mute
-UNKNOWN_AFTER_MS, KNOWN_AFTER_MS = (
-    1200.0,
-    1000.0,
-)  # speed_timeout_s, the filter and the periods of both nodes
+# By speed_timeout_s, the filter and the periods of both nodes.
+UNKNOWN_AFTER_MS, KNOWN_AFTER_MS = 1200.0, 1000.0
 
 
 @dataclass
@@ -80,37 +77,25 @@ class Verdict:
     why: list[str] = field(default_factory=list)
 
 
-def answers_of(
-    judged: range,
-    sent: Sequence[SentImage],
-    answers: Mapping[int, float],
-    *,
-    hearing_ms: float = HEARING_MS,
-) -> Counter:
+def answers_of(judged: range, sent_ms: Sequence[float], answers: Mapping[int, float]) -> Counter:
     """How many images were answered in time, replaced, late and unanswered; see the module.
 
     Args:
         judged: their numbers.
-        sent: all images, by number.
+        sent_ms: when all images were sent, by number.
         answers: image -> when its detections were heard, ms.
-        hearing_ms: what is granted beyond a budget.
     """
     found = Counter()
     for number in judged:
-        image = sent[number]
         later = [(at_ms, other) for other, at_ms in answers.items() if other >= number]
         if not later:
             found['unanswered'] += 1
             continue
         at_ms, other = min(later)
-        waited_ms, newer_ms = (at_ms - since.sent_ms - hearing_ms for since in (image, sent[other]))
-        if waited_ms <= image.within_ms:
+        waited_ms, newer_ms = (at_ms - HEARING_MS - sent_ms[one] for one in (number, other))
+        if waited_ms <= BUDGET_MS:
             found['in_time'] += 1
-        elif (
-            other != number
-            and newer_ms <= sent[other].within_ms
-            and waited_ms <= 2.0 * image.within_ms
-        ):
+        elif other != number and newer_ms <= BUDGET_MS and waited_ms <= 2.0 * BUDGET_MS:
             found['replaced'] += 1
         else:
             found['late'] += 1
@@ -129,21 +114,17 @@ def silently_lost(
     """
     if not frames:
         return None
-    first, last = frames[0].number, max(frame.number for frame in frames)
-    in_turn = sorted(
-        (frame for frame in frames if frame.number >= first), key=lambda frame: frame.number
-    )
+    first = frames[0].number
+    in_turn = [frame for frame in frames if frame.number >= first]
+    in_turn.sort(key=lambda frame: frame.number)
+    last = in_turn[-1].number
     totals = [(frame.replaced, frame.rejected, frame.lost) for frame in in_turn]
-    if any(
-        after[part] < before[part] for before, after in zip(totals, totals[1:]) for part in range(3)
-    ):
-        return None
-    seen = {
-        number
-        for number in (*answered, *(frame.number for frame in in_turn))
-        if first < number <= last
-    }
-    return sent - len(seen) - sum(totals[-1]) + sum(totals[0])
+    for before, after in zip(totals, totals[1:]):
+        if any(new < old for old, new in zip(before, after)):
+            return None
+    seen = {frame.number for frame in in_turn}.union(answered)
+    answered_since = sum(first < number <= last for number in seen)
+    return sent - answered_since - sum(totals[-1]) + sum(totals[0])
 
 
 def inflict(fault: Fault, stand: Stand) -> Verdict:
@@ -153,23 +134,21 @@ def inflict(fault: Fault, stand: Stand) -> Verdict:
     threads = usual_threads(stand)
     said_before, begun_ms, first = len(stand.output()), now_ms(), len(stand.sent)
     frames_before = len(stand.heard.frames)
-    stand.within_ms = fault.within_ms
     stand.feed_for(0.0, **fault.feed)
     problem = '' if fault.inflict is None else fault.inflict(stand)
     stand.feed_for(fault.lasts_s)
     ended_ms, last = now_ms(), len(stand.sent)
-    stand.feed, stand.within_ms = stand.usual, BUDGET_MS
+    stand.feed = stand.usual
     died = recover(fault, stand, ended_ms, verdict)
     verdict.survived = not died
     if problem:
         verdict.why.append(problem)
     if died and not fault.may_end:
-        verdict.why.append(
-            '; '.join(f'{name} ended with {status}' for name, status in died.items())
-        )
-    if stand.names:
-        judge_processes(fault, stand, threads, ended_ms, verdict)
-        judge_words(fault, stand, begun_ms, stand.output()[said_before:], verdict)
+        verdict.why += [f'{name} ended with {status}' for name, status in died.items()]
+    judge_processes(stand, threads, verdict)
+    said = (*stand.heard.problems(begun_ms), stand.output()[said_before:])
+    if fault.says and not any(re.search(fault.says, text) for text in said):
+        verdict.why.append(f'{fault.says!r} is said nowhere')
     if any(frame.number >= 0 for frame in stand.heard.frames):
         judge_images(fault, stand, range(first, last), frames_before, begun_ms, verdict)
     if 'time_budget' in stand.names and fault.speed:
@@ -224,46 +203,25 @@ def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> di
 
 
 def judge_processes(
-    fault: Fault,
-    stand: Stand,
-    before: Mapping[str, tuple[int, Counter]],
-    ended_ms: float,
-    verdict: Verdict,
+    stand: Stand, before: Mapping[str, tuple[int, Counter]], verdict: Verdict
 ) -> None:
     """Every process that is up has its threads, and is heard."""
     now, pids = stand.figures(), stand.pids()
     for name, (pid, threads) in before.items():
         # The supervisor has one per node that it looks after, and a node may rightly stay down.
-        if (
-            name != 'bringup'
-            and pids.get(name) == pid
-            and name in now
-            and now[name].threads < threads.total()
-        ):
+        if name == 'bringup' or pids.get(name) != pid or name not in now:
+            continue
+        if now[name].threads < threads.total():
             time.sleep(1.0)  # a thread that stands in for another may still be starting
             lost = threads - Counter(stand.figures()[name].thread_names)
+            verdict.threads += lost.total()
             if lost:
-                verdict.threads += lost.total()
-                verdict.why.append(
-                    f'{name} has lost {lost.total()} of {threads.total()} threads, named '
-                    f'{", ".join(lost)}'
-                )
+                verdict.why.append(f'{name} has lost threads, named {", ".join(lost)}')
     if verdict.recovered_s is not None:
         heard_ms = {name: at_ms for at_ms, name, _, _ in stand.heard.diagnostics}
-        mute = sorted(
-            name
-            for name, at_ms in heard_ms.items()
-            if name in stand.names and now_ms() - at_ms > QUIET_MS
-        )
-        if mute:
-            verdict.why.append(f'no diagnostics from {", ".join(mute)}')
-
-
-def judge_words(fault: Fault, stand: Stand, begun_ms: float, output: str, verdict: Verdict) -> None:
-    """What must be said was said, on /diagnostics at a level other than OK or in the log."""
-    said = stand.heard.problems(begun_ms)
-    if fault.says and not any(re.search(fault.says, text) for text in (*said, output)):
-        verdict.why.append(f'{fault.says!r} is said nowhere')
+        quiet = {name for name, at_ms in heard_ms.items() if now_ms() - at_ms > QUIET_MS}
+        if mute := quiet.intersection(stand.names):
+            verdict.why.append(f'no diagnostics from {", ".join(sorted(mute))}')
 
 
 def judge_images(
@@ -308,23 +266,18 @@ def judge_speed(
 ) -> None:
     """Budgets kept coming, and say whether the speed is known."""
     times = [at_ms for at_ms, _, _ in stand.heard.budgets if begun_ms <= at_ms <= ended_ms]
-    gap_ms = max(
-        (after - before for before, after in zip([begun_ms, *times], [*times, ended_ms])),
-        default=math.inf,
-    )
+    gap_ms = float(np.diff([begun_ms, *times, ended_ms]).max())
     if gap_ms > 1000.0:
         verdict.why.append(f'no budget for {gap_ms / 1000:.1f} s')
     unknown = fault.speed == 'unknown'
     settled_ms = begun_ms + (UNKNOWN_AFTER_MS if unknown else KNOWN_AFTER_MS)
-    wrong = [
-        degraded
+    wrong = sum(
+        settled_ms < at_ms <= ended_ms and degraded != unknown
         for at_ms, _, degraded in stand.heard.budgets
-        if settled_ms < at_ms <= ended_ms and degraded != unknown
-    ]
+    )
     if wrong:
-        verdict.why.append(
-            f'{len(wrong)} budgets say that the speed is {"known" if unknown else "unknown"}'
-        )
+        said = 'known' if unknown else 'unknown'
+        verdict.why.append(f'{wrong} budgets say that the speed is {said}')
 
 
 def inflict_all(
@@ -338,63 +291,59 @@ def inflict_all(
         note: told of each as soon as it is judged.
     """
     verdicts = []
-    for name, setting in STANDS.items():
+
+    def judged(fault: Fault, verdict: Verdict) -> bool:
+        verdicts.append(verdict)
+        note(fault, verdict)
+        return verdict.survived and not verdict.why
+
+    for name in STANDS:
         waiting = [fault for fault in faults if fault.stand == name]
         while waiting:
             try:
                 with (
                     tempfile.TemporaryDirectory() as folder,
-                    make_stand(name, setting, Path(folder), profile) as stand,
+                    make_stand(name, folder, profile) as stand,
                 ):
                     while waiting:
                         fault = waiting.pop(0)
-                        try:
-                            verdict = inflict(fault, stand)
-                        except (
-                            Exception
-                        ) as error:  # a fault that cannot be inflicted must not hide the others
-                            verdict = Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
-                        verdicts.append(verdict)
-                        note(fault, verdict)
-                        if verdict.why or not verdict.survived:
-                            break  # what it has left behind shall not be blamed on the next
+                        # What it has left behind shall not be blamed on the next.
+                        if not judged(fault, inflict_or_tell(fault, stand)):
+                            break
             except (StandError, ValueError) as error:  # a stand that does not start hides no other
+                why = [f'its stand does not start: {error}']
                 for fault in waiting:
-                    verdicts.append(
-                        Verdict(
-                            fault.name, survived=False, why=[f'its stand does not start: {error}']
-                        )
-                    )
-                    note(fault, verdicts[-1])
+                    judged(fault, Verdict(fault.name, survived=False, why=why))
                 waiting = []
     return verdicts
 
 
-def make_stand(name: str, setting: Mapping, folder: Path, profile: Path) -> Stand:
+def inflict_or_tell(fault: Fault, stand: Stand) -> Verdict:
+    """A fault that cannot be inflicted must not hide the others."""
+    try:
+        return inflict(fault, stand)
+    except Exception as error:
+        return Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
+
+
+def make_stand(name: str, folder: str, profile: Path) -> Stand:
     """Processes that are fed as the faults of this stand expect."""
+    setting = STANDS[name]
     feed = Feed(
         frames_hz=10.0 if name == 'inputs' else 0.0,
         clock_hz=100.0 if setting.get('simulated') else 0.0,
-        images_hz=0.0 if name == 'start' else 10.0,
     )
-    return Stand(folder=folder, profile=profile, feed=feed, **setting)
+    return Stand(folder=Path(folder), profile=profile, feed=feed, **setting)
+
+
+COLUMNS = 'images', 'in_time', 'replaced', 'rejected', 'late', 'unanswered', 'silently_lost'
 
 
 def line_of(fault: Fault, verdict: Verdict) -> str:
-    """One line of the table."""
-    lost = '-' if verdict.silently_lost is None else verdict.silently_lost
-    recovered = '-' if verdict.recovered_s is None else f'{verdict.recovered_s:.1f}'
-    return (
-        f'{fault.kind:>10} {fault.name:<34} {verdict.images:>6} {verdict.in_time:>7} {verdict.replaced:>8} '
-        f'{verdict.rejected:>8} {verdict.late:>5} {verdict.unanswered:>10} {lost:>6} '
-        f'{"yes" if verdict.survived else "no":>8} {recovered:>9}  {"; ".join(verdict.why) or "withstood"}'
-    )
-
-
-HEADER = (
-    f'{"kind":>10} {"fault":<34} {"images":>6} {"in time":>7} {"replaced":>8} {"rejected":>8} {"late":>5} '
-    f'{"unanswered":>10} {"silent":>6} {"survived":>8} {"back in s":>9}'
-)
+    """One line of the table, in the order of `COLUMNS`."""
+    counts = ' '.join(f'{shown(getattr(verdict, name)):>{len(name)}}' for name in COLUMNS)
+    back = f'{shown(verdict.recovered_s):>9}'
+    return f'{fault.kind:>10} {fault.name:<26} {counts} {back}  {"; ".join(verdict.why) or "withstood"}'
 
 
 def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
@@ -410,37 +359,28 @@ def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
         'date': date.today().isoformat(),
     }
     kept = [rows[known.name] for known in FAULTS if known.name in rows]
+    content = {
+        'machine': dict(facts),
+        'budget_ms': BUDGET_MS,
+        'hearing_ms': HEARING_MS,
+        'late_share': LATE_SHARE,
+        'faults': len(kept),
+        'withstood': sum(not row['why'] for row in kept),
+        'rows': kept,
+    }
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(
-        json.dumps(
-            {
-                'machine': dict(facts),
-                'budget_ms': BUDGET_MS,
-                'hearing_ms': HEARING_MS,
-                'late_share': LATE_SHARE,
-                'faults': len(kept),
-                'withstood': sum(not row['why'] for row in kept),
-                'rows': kept,
-            },
-            indent=1,
-        )
-        + '\n',
-        encoding='utf-8',
-    )
+    file.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
 
 
 def main(run: Run) -> int:
     args = run.args
-    chosen = [
-        fault for fault in FAULTS if not args.only or any(part in fault.name for part in args.only)
-    ]
+    parts = args.only or ['']
+    chosen = [fault for fault in FAULTS if any(part in fault.name for part in parts)]
     if not chosen:
         raise ValueError(f'no fault is named {" or ".join(args.only)}, expected names of --list')
     if args.list:
         for fault in chosen:
-            print(
-                f'{fault.kind:>10} {fault.name:<34} {fault.does}; expects: {"; ".join(fault.expects)}'
-            )
+            print(f'{fault.name:<26} {fault.does}; expects: {"; ".join(fault.expects)}')
         return 0
     check_ros()
     keep_to_this_machine()
@@ -452,7 +392,7 @@ def main(run: Run) -> int:
         write(run.file, fault, verdict, facts)
 
     profile, begun_s = profile_for(args.profile), time.monotonic()
-    print(HEADER)
+    print(f'{"kind":>10} {"fault":<26} {" ".join(COLUMNS)} back in s')
     verdicts = inflict_all(chosen, profile, note)
     withstood = sum(not verdict.why for verdict in verdicts)
     print(f'{withstood} of {len(verdicts)} faults withstood, in {time.monotonic() - begun_s:.0f} s')
@@ -466,11 +406,6 @@ if __name__ == '__main__':
         {
             '--only': option([], 'names of faults, or parts of them', nargs='+', metavar='NAME'),
             '--list': option(False, 'say what there is, and do nothing'),
-            '--profile': option(
-                None,
-                "latency profile of the shipped weights; default: this device's own, measured "
-                'quickly where there is none',
-                type=Path,
-            ),
+            '--profile': option(None, "of the weights; without it this device's own", type=Path),
         },
     )

@@ -35,7 +35,6 @@ CUDA_TESTS = (
     'test/networks/multi_path/test_checkpoint.py',
     'test/extras/training',
     'research/multi_path/test_layer_visits.py',
-    'research/layer_latency/test_layer_sweep.py',
     'test/extras/contention/test_unit.py',
     'test/extras/contention/test_load.py',
     'test/tools/test_profile.py',
@@ -62,31 +61,19 @@ class Part:
 OF_PACKAGE = ' '.join(COMMAND[1:])  # a command of the package
 PARTS = (
     Part('doctor', 'what the machine has and lacks', f'{OF_PACKAGE} doctor', 1),
-    Part(
-        'tests',
-        'tests that are skipped without a GPU',
-        f'-m pytest -q -rs -n 4 {" ".join(CUDA_TESTS)}',
-        3,
-    ),
-    Part(
-        'profile_float32',
-        'times of all segments as CUDA graphs, and their worst cases',
-        f'{OF_PACKAGE} profile --device cuda --minutes 1 --out {{into}}/profile_float32.json',
-        2,
-    ),
-    Part(
-        'profile_float16',
-        'the same in float16',
-        f'{OF_PACKAGE} profile --device cuda --engine float16 --minutes 1 '
-        '--out {into}/profile_float16.json',
-        2,
-    ),
-    Part(
-        'profile_eager',
-        'the same without CUDA graphs',
-        f'{OF_PACKAGE} profile --device cuda --engine eager --quick '
-        '--out {into}/profile_eager.json',
-        2,
+    Part('tests', 'tests that need a GPU', f'-m pytest -q -rs -n 4 {" ".join(CUDA_TESTS)}', 3),
+    *(
+        Part(
+            f'profile_{way}',
+            f'times of all segments, {words}',
+            f'{OF_PACKAGE} profile --device cuda {options} --out {{into}}/profile_{way}.json',
+            2,
+        )
+        for way, words, options in (
+            ('float32', 'as CUDA graphs, and their worst cases', '--minutes 1'),
+            ('float16', 'the same in float16', '--engine float16 --minutes 1'),
+            ('eager', 'without CUDA graphs', '--engine eager --quick'),
+        )
     ),
     Part(
         'gpu_engines',
@@ -96,7 +83,7 @@ PARTS = (
     ),
     Part(
         'wcet_bounds',
-        'the analytical model of CUDA graphs: predictions, bounds, AP',
+        'the analytical model of CUDA graphs: bounds, AP',
         'research/multi_path/wcet_bounds.py --device cuda --frames 6000 '
         '--out {into}/wcet_bounds.json',
         9,

@@ -13,7 +13,7 @@ import random
 from collections import defaultdict
 
 import numpy as np
-from parts.harness import Run, option, quantiles, run_script, show, turns
+from parts.harness import Run, option, quantiles, run_script, turns
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.measurement_plan import distinct_paths
@@ -48,11 +48,8 @@ def main(run: Run) -> None:
         {'engine': way, 'path': path, **quantiles(times, 'p50', 'p99', 'max')}
         for (way, path), times in sorted(times_ms.items())
     ]
-    show(
-        f'frames on {facts}, ms',
-        ('engine', 'path', 'median', 'p99', 'longest'),
-        (row.values() for row in rows),
-    )
+    for row in rows:
+        print(row)
     differences = {
         way: difference(networks['eager'], networks[way], images, space.largest) for way in ways[1:]
     }

@@ -19,19 +19,35 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from decision_cost import SPACES, NoNetwork, made_up_quality, made_up_times
 from parts.harness import Run, option, run_script, show
 
 from deadline_perception import deadline_detector
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.measurement_plan import distinct_paths
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.task import Task
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.recent_times import RecentTimes
 from deadline_perception.timing.time_model import TimeModel
 
 PACKAGE = str(Path(deadline_detector.__file__).parent)
-SPACE = SPACES[1]
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1, 1),
+    widths=(1.0, 0.8, 0.6, 0.4, 0.2),
+    pyramid_widths=(1.0, 0.75, 0.5),
+    proposals=(10, 25, 50, 100, 300),
+    heads=5,
+)
+RATED_PATHS = 60  # with a known quality; the others' is predicted
 BUDGET_MS = 20_000.0
 WARM_UP = 5  # images before those that are followed
 GOAL_CALLS, GOAL_FILES, GOAL_WITH_LEARNING = 200, 12, 300
@@ -63,15 +79,54 @@ class Trace:
         return calls
 
 
+class EmptyNetwork:
+    """A network that computes nothing and finds nothing."""
+
+    result_type = Detections
+    path_space = SPACE
+    class_names = ('vehicle',)
+
+    def start(self, image: np.ndarray, path: ExecutionPath) -> EmptyRun:
+        """Begins a frame."""
+        return EmptyRun(SPACE, path)
+
+
+class EmptyRun(SegmentRun):
+    """A frame of it."""
+
+    def compute(self, name: str, key: str) -> None:
+        """Nothing."""
+
+    def result(self) -> Detections:
+        """Nothing."""
+        return Detections.none()
+
+    result_so_far = result
+
+
 def make_task() -> Task:
-    """A network that finds nothing, and all that decides its paths."""
+    """An empty network, and all that decides its paths by drawn times and qualities."""
     rng = random.Random(0)
-    forecast = made_up_times(SPACE, rng)
-    policy = make_policy('frontier', SPACE, forecast, made_up_quality(SPACE, forecast, rng))
-    network = NoNetwork(SPACE, None)
-    network.class_names = ('vehicle',)
+    times = {
+        name: Quantiles.from_samples([rng.uniform(0.2, 10.0)] * 5) for name in SPACE.carriers()
+    }
+    profile = LatencyProfile(
+        facts=read_device_facts(),
+        config_name='empty',
+        network_hash='',
+        input_size=(384, 640),
+        image_size=(384, 640),
+        date='',
+        load_before=0.0,
+        segments=times,
+        paths={},
+    )
+    forecast = PathForecast(profile, SPACE)
+    rated = distinct_paths(SPACE, RATED_PATHS, rng)
+    quality = PathQuality({path: 0.001 * forecast.forecast_ms(path) for path in rated})
+    policy = make_policy('frontier', SPACE, forecast, quality)
     bound = PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01))
-    return Task(network, policy, TimeModel(SPACE, forecast, bound))
+    return Task(EmptyNetwork(), policy, TimeModel(SPACE, forecast, bound))
 
 
 def follow(images: int) -> list[list[tuple[str, str]]]:

@@ -3,7 +3,7 @@
     python benchmarks/node_overhead.py [--seconds 15]
 
 Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as
-JPEG. Prints a table and writes results/node_overhead.json.
+JPEG. Writes results/node_overhead.json.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from parts.harness import Run, option, run_script, show
+from parts.harness import Run, option, run_script
 
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import share_folder
@@ -85,25 +85,12 @@ def main(run: Run) -> None:
             write_bag(drive, bag, compressed=transport == 'compressed', overwrite=True)
             found = overheads(record(Path(name), bag, transport, weights, profile.file))
             rows.append({'width': width, 'height': height, 'transport': transport, **found})
-    show(
-        'time of a frame outside the network, ms',
-        'image | transport | p50 | p95 | p99 | max',
-        [
-            (
-                f'{row["width"]}x{row["height"]}',
-                row['transport'],
-                *(row['overhead_ms'][key] for key in ('p50', 'p95', 'p99', 'max')),
-            )
-            for row in rows
-        ],
-    )
+            print(rows[-1], flush=True)
     run.write(rate_hz=RATE_HZ, rows=rows)
 
 
 if __name__ == '__main__':
     run_script(
         main,
-        {
-            '--seconds': option(15.0, 'length of each run'),
-        },
+        {'--seconds': option(15.0, 'length of each run')},
     )

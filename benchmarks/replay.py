@@ -42,7 +42,7 @@ from parts.replay_frames import (
     fixed,
     reachable,
 )
-from parts.replay_recording import KINDS, LOOKS, OURS, PUBLIC, SeenImage, of_classes, read, record
+from parts.replay_recording import KINDS, LOOKS, OURS, PUBLIC, SeenImage, read, record
 from parts.replay_scores import (
     KindScores,
     after_late,
@@ -59,6 +59,7 @@ from parts.replay_traces import (
     read_traces,
     record_traces,
 )
+from street_accuracy import of_classes
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.stopwatch import now_ms

@@ -168,57 +168,9 @@ def quality() -> str:
     )
 
 
-def training() -> str:
-    """What each run of training gave on the longest path."""
-    found = read('training_gains')
-    path = found['trained'].removeprefix('alone:')
-    columns = {
-        'vehicle': ('bdd100k', 'vehicle'),
-        'person': ('bdd100k', 'person'),
-        'vehicle, Dhaka': ('dhaka', 'vehicle'),
-        'vehicle, CARLA': ('carla', 'vehicle'),
-        'vehicle, photographs': ('photographs', 'vehicle'),
-        'light, signs': ('signs', 'traffic_light'),
-    }
-
-    def cells(sources: dict) -> list[str]:
-        return [f'{sources[source][path][kind]:.1f}' for source, kind in columns.values()]
-
-    rows = [
-        (name, f'{row["steps"]:,}', *cells(row['sources']))
-        for name, row in found['variants'].items()
-    ]
-    return table(('run', 'steps', *columns), [*rows, ('shipped', '', *cells(found['shipped']))])
-
-
-def unseen() -> str:
-    """Of images of kinds that were left out of training, each path beside the best public detector of its time."""
-    found, rows = read('training_gains'), []
-    for source, run in found['unseen'].items():
-        public = found['public'][source]
-        if not any('vehicle' in peer for peer in public.values()):
-            continue
-        for path, row in reversed(found['variants'][run]['sources'][source].items()):
-            took_ms = found['shipped'][source][path]['ms']
-            cells = []
-            for kind in ('vehicle', 'person'):
-                peers = [
-                    (peer[kind], name)
-                    for name, peer in public.items()
-                    if kind in peer and peer['ms'] <= took_ms
-                ]
-                best, name = max(peers, default=(0.0, 'none'))
-                cells += [f'{row[kind]:.1f}', f'{best:.1f} ({name})'] if kind in row else ['', '']
-            rows.append((source, run, f'`{path}`', f'{took_ms:.1f}', *cells))
-    return table(
-        ('kind', 'run', 'path', 'ms', 'vehicle', 'best public one', 'person', 'best public one'),
-        rows,
-    )
-
-
 TABLES = {
     PAGE: {'claim': claim, 'policies': policies, 'streets': streets, 'demo': demo},
-    CARD: {'quality': quality, 'training': training, 'unseen': unseen},
+    CARD: {'quality': quality},
 }
 
 

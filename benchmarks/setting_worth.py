@@ -1,6 +1,6 @@
 """What each setting of `street` is worth: the AP that is lost at equal time when no path may have it.
 
-    python benchmarks/setting_worth.py [--model street] [--least 0.3]
+    python benchmarks/setting_worth.py [--model street]
 
 Nothing runs: the table of qualities beside the weights and the shipped profiles give AP and time of every path. What is
 expected of some paths is the mean AP of the best of them that fits, over budgets of 0.25 to 1.5 times the longest look,
@@ -8,16 +8,12 @@ evenly on a log scale, each divided by the median bound over time of a condition
 (results/replay.json); nothing that fits counts as 0. Four times: on one thread and two, `street` alone, by the table's
 AP, and with the first look that its passes declare, by classes and sizes of objects alike as the decision begins.
 
-Then settings are removed, one after another, always the one that costs least, until each that could go would cost more
-than `--least` in one of the four. Where costs are equal to a hundredth, the larger setting goes, so that short paths
-stay. The whole network stays, and so do two settings of every operator, of skips of one of them. Writes
-results/setting_worth.json.
+Writes results/setting_worth.json.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +33,6 @@ REPLAY = ROOT / 'benchmarks' / 'results' / 'replay.json'
 PROFILES = ROOT / 'models' / 'profiles'
 THREADS = (1, 2)
 BUDGETS = 120
-EQUAL_DIGITS = 2  # of AP in percent
-
-Choice = tuple[int, int]  # place of an operator, index of its setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,109 +60,44 @@ class World:
         return float(best[np.searchsorted(self.times_ms[order], self.left_ms, 'right')].mean())
 
 
-class Worth:
-    """Worlds, and the settings that paths may have in them.
-
-    Args:
-        space: paths of `street`.
-        worlds: all cases.
-    """
-
-    def __init__(self, space: PathSpace, worlds: list[World]) -> None:
-        self.space, self.worlds = space, worlds
-        self._settings = np.array([path.settings for path in space])
-
-    def expected(self, removed: set[Choice] = frozenset()) -> np.ndarray:
-        """AP in percent of each world without some settings: float64 `[worlds]`."""
-        is_kept = self.paths(removed)
-        return np.array([world.expected(is_kept) for world in self.worlds])
-
-    def paths(self, removed: set[Choice]) -> np.ndarray:
-        """Which paths have none of some settings."""
-        is_kept = np.ones(len(self._settings), bool)
-        for place, index in removed:
-            is_kept &= self._settings[:, place] != index
-        return is_kept
-
-    def left(self, place: int, removed: set[Choice]) -> list[int]:
-        """Settings that an operator still has."""
-        return [at for at in range(self.space.sizes[place]) if (place, at) not in removed]
-
-    def removable(self, removed: set[Choice]) -> Iterator[Choice]:
-        """Settings that may go: none of the whole network, and of every kind of operators one can still be set."""
-        operators = self.space.operators
-        free = [at for at in range(len(operators)) if len(self.left(at, removed)) > 1]
-        for place in free:
-            settings, kind = self.left(place, removed), operators[place].kind
-            is_last = sum(operators[at].kind == kind for at in free) == 1
-            if len(settings) > 2 or not is_last:
-                yield from ((place, at) for at in settings[:-1])
-
-    def words(self, choice: Choice) -> tuple[str, str]:
-        """Operator and setting."""
-        operator = self.space.operators[choice[0]]
-        return operator.name, setting_text(operator.settings[choice[1]])
-
-
 def main(run: Run) -> None:
     network, weights = load_network(run.args.model, 'cpu', engine='eager')
     passes = with_passes(network, weights, lambda model: load_network(model, 'cpu', engine='eager'))
     if passes is None:
         raise ValueError(f'{weights} declares no passes, expected a first look')
     space = network.path_space
-    worth = Worth(space, [one for threads in THREADS for one in worlds(passes[0], threads)])
-    names = [world.name for world in worth.worlds]
-    whole = worth.expected()
-    alone = losses(worth, set())
-    print(f'{len(space)} paths; AP of all: ' + ', '.join(map('{}: {:.2f}'.format, names, whole)))
-    tell('lost at equal time without one setting, AP', worth, names, alone)
-    removed, steps, kept = remove(worth, run.args.least)
-    tell('lost where it is removed after those before it', worth, names, steps)
-    rest = losses(worth, removed)
-    tell('lost without one setting of what is left', worth, names, rest)
-    is_kept = worth.paths(removed)
-    print(f'{is_kept.sum()} paths are left; they lose ' + ', '.join(f'{one:.2f}' for one in kept))
+    cases = [one for threads in THREADS for one in worlds(passes[0], threads)]
+    names = [world.name for world in cases]
+    ap = expected(cases, np.ones(len(space), bool))
+    found = losses(space, cases, ap)
+    print(f'{len(space)} paths; AP of all: ' + ', '.join(map('{}: {:.2f}'.format, names, ap)))
+    rows = [(*setting, *costs.tolist()) for setting, costs in found.items()]
+    show(
+        'AP lost at equal time without one setting', ('operator', 'setting', *names), rows, words=2
+    )
     run.write(
         weights_hash=network.weights_hash,
         cases=names,
-        ap=rounded(whole),
+        ap=rounded(ap),
         paths=len(space),
-        worth=rows(worth, alone),
-        removed=rows(worth, steps),
-        paths_left=int(is_kept.sum()),
-        lost=rounded(kept),
-        worth_of_what_is_left=rows(worth, rest),
+        worth=[[*setting, *rounded(costs)] for setting, costs in found.items()],
     )
 
 
-def remove(worth: Worth, least: float) -> tuple[set[Choice], dict[Choice, np.ndarray], np.ndarray]:
-    """The settings to do without, what each costs after those before it, and what all cost together."""
-    removed: set[Choice] = set()
-    steps: dict[Choice, np.ndarray] = {}
-    whole = now = worth.expected()
-    while True:
-        costs = {one: now - worth.expected(removed | {one}) for one in worth.removable(removed)}
-        if not costs:
-            break
-        cheapest = min(costs, key=lambda one: (round(costs[one].max(), EQUAL_DIGITS), -one[1]))
-        if costs[cheapest].max() > least:
-            break
-        steps[cheapest] = costs[cheapest]
-        removed.add(cheapest)
-        now = worth.expected(removed)
-    return removed, steps, whole - now
+def expected(cases: list[World], is_kept: np.ndarray) -> np.ndarray:
+    """AP of each case with some of the paths."""
+    return np.array([world.expected(is_kept) for world in cases])
 
 
-def losses(worth: Worth, removed: set[Choice]) -> dict[Choice, np.ndarray]:
-    """What each setting costs that an operator has beside others."""
-    now = worth.expected(removed)
-    return {
-        (place, at): now - worth.expected(removed | {(place, at)})
-        for place in range(len(worth.space.operators))
-        for settings in [worth.left(place, removed)]
-        for at in settings
-        if len(settings) > 1
-    }
+def losses(space: PathSpace, cases: list[World], ap: np.ndarray) -> dict[tuple, np.ndarray]:
+    """What each setting costs in each case that an operator has beside others, by operator and setting."""
+    found = {}
+    for operator in space.operators:
+        for setting in operator.settings if len(operator.settings) > 1 else ():
+            is_kept = np.array([path[operator.name] != setting for path in space])
+            words = operator.name, setting_text(setting)
+            found[words] = ap - expected(cases, is_kept)
+    return found
 
 
 def worlds(passes: PassesNetwork, threads: int) -> list[World]:
@@ -212,21 +140,6 @@ def times_left_ms(longest_ms: float) -> np.ndarray:
     return np.concatenate([budgets_ms / row['ours']['bound_over_time'] for row in conditions])
 
 
-def tell(title: str, worth: Worth, names: list[str], found: dict[Choice, np.ndarray]) -> None:
-    """Prints a table."""
-    show(
-        title,
-        ('operator', 'setting', *names),
-        [(*worth.words(choice), *costs.tolist()) for choice, costs in found.items()],
-        words=2,
-    )
-
-
-def rows(worth: Worth, found: dict[Choice, np.ndarray]) -> list[list]:
-    """The same for the file: operator, setting, and a loss for each case."""
-    return [[*worth.words(choice), *rounded(costs)] for choice, costs in found.items()]
-
-
 def rounded(values: np.ndarray) -> list[float]:
     """With three decimals; no negative zero."""
     return [round(float(value), 3) + 0.0 for value in values]
@@ -237,6 +150,5 @@ if __name__ == '__main__':
         main,
         {
             '--model': option('street', 'shipped network with passes'),
-            '--least': option(0.3, 'AP in percent that a setting has to be worth', above=0.0),
         },
     )

@@ -3,8 +3,8 @@
     python benchmarks/several_cameras.py [--model street] [--rounds 8]
 
 Each number of cameras is a process of its own; all take their rounds in turn, in random order, so that what else the
-machine does falls on all alike: ratios count. A frame has no limit of time, so that all take the longest path. Beside
-them two detectors with a copy of the network each. Memory is PSS, what others share counted in part, and RSS.
+machine does falls on all alike: ratios count. A frame has no limit of time, so that all take the longest path. Memory
+is PSS, what others share counted in part, and RSS.
 Writes results/several_cameras.json.
 """
 
@@ -17,11 +17,11 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from parts.harness import Run, option, quantiles, run_script, show, turns
+from parts.harness import Run, option, quantiles, run_script, turns
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 
-KINDS = {'1': (1, 'shared'), '2': (2, 'shared'), '4': (4, 'shared'), '2, copies': (2, 'apart')}
+CAMERAS = '1', '2', '4'
 MOST_MB, MOST_PERCENT = 40.0, 3.0  # of a further camera
 
 
@@ -30,9 +30,9 @@ def main(run: Run) -> None:
     script = Path(__file__).parent / 'parts' / 'camera_process.py'
     environment = {**os.environ, **process_environment(DEFAULT_THREADS)}
     processes = {}
-    for name, (count, kind) in KINDS.items():  # one after the other, so that none waits for another
+    for name in CAMERAS:  # one after the other, so that none waits for another
         processes[name] = subprocess.Popen(
-            [sys.executable, script, args.model, str(count), kind],
+            [sys.executable, script, args.model, name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -41,30 +41,16 @@ def main(run: Run) -> None:
         )
         if processes[name].stdout.readline() != 'ready\n':
             raise ValueError(f'{args.model} cannot be loaded, expected a model of this device')
-    taken: dict[str, list[dict]] = {name: [] for name in KINDS}
-    for _, name in turns(KINDS, rounds):
+    taken: dict[str, list[dict]] = {name: [] for name in CAMERAS}
+    for _, name in turns(CAMERAS, rounds):
         print('', file=processes[name].stdin, flush=True)
         taken[name].append(json.loads(processes[name].stdout.readline()))
     for process in processes.values():
         process.stdin.close()
         process.wait()
     rows = {name: figures(name, found, taken['1']) for name, found in taken.items()}
-    show(
-        f'cameras of {args.model}',
-        ('cameras', 'PSS, MB', 'further, MB', 'RSS, MB', 'frame p50, ms', 'CPU, ms', 'time, %'),
-        [
-            (
-                name,
-                row['pss_mb'],
-                row['further_mb'],
-                row['rss_mb'],
-                row['frame_ms']['p50'],
-                row['cpu_ms'],
-                row['more_time_percent'],
-            )
-            for name, row in rows.items()
-        ],
-    )
+    for name, row in rows.items():
+        print(f'{name}: {row}')
     run.goal('memory of a further camera, MB,', rows['4']['further_mb'], most=MOST_MB)
     run.goal(
         'time of a frame with 4 cameras, % more,', rows['4']['more_time_percent'], most=MOST_PERCENT
@@ -74,7 +60,7 @@ def main(run: Run) -> None:
 
 def figures(name: str, found: list[dict], alone: list[dict]) -> dict[str, object]:
     """Of a number of cameras, beside the rounds of one camera."""
-    count = KINDS[name][0]
+    count = int(name)
     pss_mb, alone_mb = (found_of[-1]['pss'] for found_of in (found, alone))
     ratios = [
         median(here['frames_ms']) / median(there['frames_ms']) for here, there in zip(found, alone)

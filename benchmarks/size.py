@@ -76,6 +76,12 @@ class Size:
     tokens: int = 0
     comments: int = 0
 
+    def figures(self) -> tuple[float, ...]:
+        """Files, lines, code lines, tokens, tokens a code line, and the percentage of lines with a comment."""
+        code, lines = max(1, self.code_lines), max(1, self.lines)
+        shares = self.tokens / code, 100.0 * self.comments / lines
+        return self.files, self.lines, self.code_lines, self.tokens, *shares
+
     def add(self, text: str, is_python: bool) -> None:
         """Takes in the content of a file."""
         self.files += 1
@@ -177,40 +183,10 @@ def main() -> None:
         'repository', type=Path, nargs='?', default=ROOT, help='folder of a checkout'
     )
     root = parser.parse_args().repository
-    rows = []
-    for folder, size in sizes(root).items():
-        code = size.code_lines
-        rows.append(
-            (
-                folder,
-                size.files,
-                size.lines,
-                code,
-                f'{size.tokens / code:.1f}' if code else '-',
-                f'{100.0 * size.comments / size.lines:.1f}' if code else '-',
-            )
-        )
-    show(
-        f'size of {root.resolve().name}',
-        ('folder', 'files', 'lines', 'code lines', 'tokens a code line', 'comments, % of lines'),
-        rows,
-    )
     files = package_files(root)
-    show(
-        'the package',
-        ('part', 'files', 'lines', 'code lines', 'tokens', 'tokens a code line'),
-        [
-            (
-                part,
-                size.files,
-                size.lines,
-                size.code_lines,
-                size.tokens,
-                f'{size.tokens / size.code_lines:.1f}',
-            )
-            for part, size in halves(files).items()
-        ],
-    )
+    rows = [(name, *size.figures()) for name, size in (sizes(root) | halves(files)).items()]
+    heads = 'part | files | lines | code lines | tokens | tokens a code line | comments, % of lines'
+    show(f'size of {root.resolve().name}', heads, rows)
     edges = edges_to_extras(files)
     print(f'{len(edges)} imports from suite to extras', *edges, sep='\n  ')
     words = {pattern: count for pattern, count in private_words(files).items() if count}

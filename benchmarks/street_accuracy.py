@@ -18,11 +18,11 @@ import math
 import random
 import statistics
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from own_models import CALIBRATION_IMAGES, MERGED, MODELS, of_classes, public_spec
 from parts.harness import Run, option, run_frame, run_script, show
 
 from deadline_perception.core.detections import Detections
@@ -35,8 +35,9 @@ from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 from deadline_perception.extras.evaluation.reliability import scored_detections
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.exported.model_error import ModelError
-from deadline_perception.extras.external_models.model_set.set_file import load_model
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
@@ -44,35 +45,31 @@ from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
+# Public detectors below `--data`, and the classes that each gives, in order.
+MODELS = {
+    'yolox_nano.onnx': COCO_NAMES,
+    'deimv2_hgnetv2_femto_coco.onnx': COCO_NAMES,
+    'nanodet_m_416.onnx': COCO_NAMES,
+    'ssd_mobilenet_v1_coco_quant.tflite': COCO_NAMES,
+    'pedestrian-and-vehicle-detector-adas-0001.xml': ('vehicle', 'person'),
+    'person-vehicle-bike-detection-2003.xml': ('vehicle', 'person', 'bike'),
+}
+CALIBRATION_IMAGES = 40  # that ranges of 8 bit are measured on
+MERGED = {
+    **dict.fromkeys(('car', 'bus', 'truck'), 'vehicle'),
+    'rider': 'person',
+    **dict.fromkeys(('motor', 'bicycle', 'motorcycle', 'motorbike'), 'bike'),
+}
 DHAKA_VEHICLES = (
-    'pickup',
-    'suv',
-    'van',
-    'minivan',
-    'minibus',
-    'taxi',
-    'ambulance',
-    'policecar',
-    'army vehicle',
-    'garbagevan',
-    'auto rickshaw',
-    'human hauler',
-    'three wheelers -CNG-',
-)
-NAMES = MERGED | {
-    'traffic light': 'traffic_light',
-    'stop sign': 'traffic_sign',
-    'trafficlight': 'traffic_light',
-    'speedlimit': 'traffic_sign',
-    'crosswalk': 'traffic_sign',
-    'stop': 'traffic_sign',
-    'Car': 'vehicle',
-    'Bus': 'vehicle',
-    'Truck': 'vehicle',
-    'Ambulance': 'vehicle',
-    'Motorcycle': 'bike',
-    'scooter': 'bike',
-    **dict.fromkeys((*DHAKA_VEHICLES, 'rickshaw'), 'vehicle'),
+    'pickup, suv, van, minivan, minibus, taxi, ambulance, policecar, army vehicle, garbagevan, auto rickshaw, '
+    'human hauler, three wheelers -CNG-, rickshaw'
+).split(', ')
+NAMES = {
+    **MERGED,
+    **dict.fromkeys(('Car', 'Bus', 'Truck', 'Ambulance', *DHAKA_VEHICLES), 'vehicle'),
+    **dict.fromkeys(('Motorcycle', 'scooter'), 'bike'),
+    **dict.fromkeys(('traffic light', 'trafficlight'), 'traffic_light'),
+    **dict.fromkeys(('stop sign', 'speedlimit', 'crosswalk', 'stop'), 'traffic_sign'),
 }
 SOURCES = {
     'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike')),
@@ -103,7 +100,7 @@ class Candidate:
     def run(self, image_bgr: np.ndarray) -> tuple[float, Detections]:
         """Time of one frame in ms, and what was found of `CLASSES`."""
         took_ms, found = run_frame(self.network, image_bgr, self.path)
-        return took_ms, of_classes(found, self.network.class_names, NAMES, CLASSES)
+        return took_ms, of_classes(found, self.network.class_names)
 
 
 def main(run: Run) -> None:
@@ -159,19 +156,30 @@ def public_detectors(data: Path, folder: Path) -> list[Candidate]:
     sequence = with_mapping(open_source(str(data / 'bdd100k/train.json')), MERGED)
     trial, frames = TrialImages.of(sequence), annotated_frames(sequence, CALIBRATION_IMAGES)
     candidates = []
-    for model in MODELS:
-        spec = find_conventions(
-            public_spec(data / 'public_models' / model.file, model.classes, MERGED), trial
-        ).spec
+    for name, classes in MODELS.items():
+        file, called = data / 'public_models' / name, [MERGED.get(one, one) for one in classes]
+        given = ModelSpec(file.stem.replace('-', '_'), 'onnx', file, tuple(called))
+        spec = find_conventions(given, trial).spec
         specs = [spec]
         try:
             specs.append(quantised(spec, [frame.load_bgr() for frame in frames], folder))
         except ModelError as error:
-            print(f'{model.file} stays as it is: {error}')
+            print(f'{name} stays as it is: {error}')
         for one in specs:
             network = load_model(one)
             candidates.append(Candidate(one.name, network, network.path_space.largest))
     return candidates
+
+
+def of_classes(
+    found: Detections, class_names: Sequence[str], marked: Sequence[str] = CLASSES
+) -> Detections:
+    """The detections of marked classes, with labels that index `CLASSES`; `class_names` are the network's."""
+    places = {name: place for place, name in enumerate(CLASSES) if name in marked}
+    numbers = [places.get(NAMES.get(name, name), -1) for name in class_names]
+    labels = np.array(numbers, int)[found.labels]
+    kept = labels >= 0
+    return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])
 
 
 def measure(

@@ -1,7 +1,5 @@
 """A clock that a test moves on by hand."""
 
-from __future__ import annotations
-
 
 class Clock:
     """Gives `ms`, at first 1,000."""

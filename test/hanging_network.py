@@ -1,16 +1,13 @@
 """A network for a real node process that hangs, or finds NaN, while a file exists."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path
 
 import numpy as np
-from invented_networks import CLASSIFIER, SINGLE, InventedNetwork, InventedRun
+from invented_networks import SINGLE, InventedNetwork, InventedRun
 
-from deadline_perception.core.detections import Classification, Detections
-from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES
+from deadline_perception.core.detections import Detections
 
 FLAG = 'HANG_WHILE_THIS_FILE_EXISTS'
 NAN_FLAG = 'NAN_WHILE_THIS_FILE_EXISTS'
@@ -31,16 +28,8 @@ class HangingRun(InventedRun):
     def result(self):
         if os.environ.get(NAN_FLAG) and Path(os.environ[NAN_FLAG]).exists():
             return Detections(np.array([[0.0, 0.0, 9.0, 9.0]]), np.array([np.nan]), np.array([0]))
-        if self._result_type is Classification:
-            return Classification(np.full(len(CLASS_NAMES), 1.0 / len(CLASS_NAMES)))
         return super().result()
 
 
 def make(device='cpu'):
     return HangingNetwork(SINGLE, device)
-
-
-def make_classifier(device='cpu'):
-    network = HangingNetwork(CLASSIFIER, device, Classification)
-    network.class_names = CLASS_NAMES
-    return network

@@ -1,7 +1,5 @@
 """Weights and profiles for tests that need a network but no good one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from latency_profiles import profile_of

@@ -1,7 +1,5 @@
 """Nodes as processes, and a node in the test's own process that hears them and speaks to them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -18,6 +18,5 @@ def space_of(*skips: int, **settings) -> PathSpace:
     return multi_path_space(**usual | settings)
 
 
-ONE_PATH = space_of(0)
 SPACE = space_of(1, 1, widths=BOTH, pyramid_widths=BOTH, proposals=(10, 25, 100), heads=2)
 MATRICES = space_of(1, 2, widths=BOTH, pyramid_widths=BOTH, proposals=(10, 40), heads=2)

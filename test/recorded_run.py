@@ -230,18 +230,3 @@ def write_drive(bag: Path, *, frames: int, namespace: str = '') -> None:
                 outcome=1 if coasted else 0,
                 replaced_frames=1 if index and index % 37 == 0 else 0,
             )
-
-
-def damaged(content: bytes, seed: int) -> bytes:
-    """A file with a few bytes changed, most where definitions and index are, and sometimes cut."""
-    random = np.random.default_rng(seed)
-    changed = bytearray(content)
-    for _ in range(random.integers(1, 5)):
-        far = int(random.integers(min(len(content), random.choice([1500, len(content)]))))
-        at = far if random.random() < 0.5 else len(content) - 1 - far
-        changed[at] = random.choice(
-            [random.integers(256), changed[at] ^ 1 << random.integers(8), 0, 255]
-        )
-    return bytes(
-        changed[: random.integers(len(content)) if random.random() < 0.2 else len(content)]
-    )

@@ -1,7 +1,5 @@
 """Callables that a `model` parameter names, and that raise what no list of expected errors has."""
 
-from __future__ import annotations
-
 import sys
 
 

@@ -1,7 +1,5 @@
 """Jobs of a schedule that have ended, with the times of a test."""
 
-from __future__ import annotations
-
 import math
 
 from deadline_perception.runtime.job import Conditions, Job, Outcome, StampReading

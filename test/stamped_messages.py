@@ -1,7 +1,5 @@
 """Messages that tests of several nodes send."""
 
-from __future__ import annotations
-
 from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from std_msgs.msg import Header

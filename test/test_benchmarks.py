@@ -32,7 +32,7 @@ def test_every_benchmark_is_in_the_table_that_is_run(load_benchmark):
     assert len(listed) == len(found)
     assert all((root / benchmark.file).is_file() for benchmark in found)
     by_name = {benchmark.script: benchmark for benchmark in found}
-    assert by_name['engines'].has_quick and not by_name['faults'].has_quick
+    assert by_name['tracking'].has_quick and not by_name['faults'].has_quick
     programs = {
         file.stem
         for file in (*folder.glob('*.py'), *root.glob('research/*/*.py'))

@@ -1,7 +1,5 @@
 """`cmake/add_tests.cmake`: what `colcon test` runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What is imported is declared, and what is installed on a robot is pinned."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """Fault injection judges what the nodes promise, with real nodes on the cheapest stand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`make gpu` without a GPU says what it would do."""
 
-from __future__ import annotations
-
 import json
 import sys
 

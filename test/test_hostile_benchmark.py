@@ -1,7 +1,5 @@
 """Hostile files: some of every kind in each run of the tests, and what the benchmark calls fine."""
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

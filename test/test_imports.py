@@ -1,8 +1,6 @@
 """What promises to work without torch loads without it, nothing imports research, no files import each other in a
 circle; the rest `lint-imports` checks."""
 
-from __future__ import annotations
-
 import ast
 from graphlib import TopologicalSorter
 

@@ -1,7 +1,4 @@
-"""A process with some cameras: `python camera_process.py MODEL COUNT shared|apart`; a line in is a round, a JSON line out.
-
-`shared`: detectors of one model, which share its network. `apart`: each has an executor of its own, and so a copy.
-"""
+"""A process with some cameras: `python camera_process.py MODEL COUNT`; a line in is a round, a JSON line out."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from deadline_perception.core.opencv import cv2
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.runtime.executor import Executor
 
 FRAMES = 12  # of a round, of all cameras together
 
@@ -28,12 +24,9 @@ def memory_mb() -> dict[str, float]:
 
 
 def main() -> None:
-    model, count, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    model, count = sys.argv[1], int(sys.argv[2])
     image = cv2.resize(load_image(share_folder() / 'config' / 'photograph.jpg'), (1280, 720))
-    cameras = [
-        DeadlineDetector(model, executor=Executor() if kind == 'apart' else None)
-        for _ in range(count)
-    ]
+    cameras = [DeadlineDetector(model) for _ in range(count)]
     stamp_ns = 0
 
     def run_round() -> dict[str, object]:

@@ -2,12 +2,10 @@
 
     FAULT_ORDERS=FILE python benchmarks/parts/fault_points.py --ros-args ...
 
-The node's code is untouched. Around each of four functions that it calls stands another one, which reads FILE: an
-object of POINT to {"calls": how many calls are struck, "hang_s": time that each sleeps (without Python's lock, as a
-driver that hangs), "error": text of the RuntimeError that it then raises, empty for none, "exits": whether it calls
-sys.exit()}. Writing FILE anew gives new
-orders. The points of struck calls are appended to a file beside it, so that whoever gave the orders knows that they
-were reached.
+The node's code is untouched. Each of four functions that it calls is wrapped by one that reads FILE, which may be written
+anew: an object of POINT to {"calls": how many are struck, "hang_s": time that each sleeps without Python's lock, "error":
+text of the RuntimeError that it then raises, "exits": it calls sys.exit()}. The points that were reached are appended to
+a file beside it.
 """
 
 from __future__ import annotations
@@ -18,12 +16,13 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rclpy.publisher import Publisher
 
 from deadline_perception.core.images import image_message
-from deadline_perception.networks.passes import PassesNetwork
+from deadline_perception.networks.passes import PassesRun
 
 _PUBLICATIONS = {'Detection2DArray': 'publication', 'FrameLatency': 'record'}
 
@@ -61,38 +60,25 @@ class Orders:
             raise RuntimeError(order['error'])
 
 
+def strike_before(orders: Orders, owner: object, name: str, point_of: Callable) -> None:
+    """Wraps a function of a module or class; `point_of` says by its arguments where a call is, None: nowhere."""
+    function = getattr(owner, name)
+
+    @functools.wraps(function)
+    def struck(*given, **named):
+        if point := point_of(*given):
+            orders.strike(point)
+        return function(*given, **named)
+
+    setattr(owner, name, struck)
+
+
 def lay(orders: Orders) -> None:
     """Puts the points around the functions. To be called before the node's modules are loaded."""
-    convert, start, publish = image_message.to_bgr, PassesNetwork.start, Publisher.publish
-
-    @functools.wraps(convert)
-    def struck_convert(*given, **named):
-        orders.strike('conversion')
-        return convert(*given, **named)
-
-    @functools.wraps(start)
-    def struck_start(*given, **named):
-        run = start(*given, **named)
-        run_segment = run.run_segment
-
-        def struck_segment(*given):
-            orders.strike('network')
-            return run_segment(*given)
-
-        run.run_segment = struck_segment
-        return run
-
-    @functools.wraps(publish)
-    def struck_publish(self, message):
-        point = _PUBLICATIONS.get(type(message).__name__)
-        if point is not None:
-            orders.strike(point)
-        return publish(self, message)
-
-    image_message.to_bgr, PassesNetwork.start, Publisher.publish = (
-        struck_convert,
-        struck_start,
-        struck_publish,
+    strike_before(orders, image_message, 'to_bgr', lambda *_: 'conversion')
+    strike_before(orders, PassesRun, 'run_segment', lambda *_: 'network')
+    strike_before(
+        orders, Publisher, 'publish', lambda _, message: _PUBLICATIONS.get(type(message).__name__)
     )
 
 

@@ -56,13 +56,6 @@ def option(default: object, words: str = '', **more: object) -> dict[str, object
     return {'default': default, 'help': words, **kind, **more}
 
 
-# Arguments of what is measured on public detectors and dashcam images.
-PUBLIC_DATA = {
-    '--models': option(Path('../shared/data/public_models')),
-    '--data': option(Path('../shared/data/bdd100k'), 'has train.json and val.json'),
-}
-
-
 @dataclass
 class Run:
     """One run of a script.

@@ -26,7 +26,6 @@ class HeardFrame:
     replaced: int
     rejected: int
     lost: int
-    total_ms: float = math.nan
 
 
 class NodeListener:
@@ -41,7 +40,6 @@ class NodeListener:
         frames: latency messages.
         diagnostics: when, node, level, message.
         budgets: when, ms, degraded.
-        speeds: when, m/s.
         not_finite: when a topic held a number that is none.
     """
 
@@ -51,7 +49,6 @@ class NodeListener:
         self.frames: list[HeardFrame] = []
         self.diagnostics: list[tuple[float, str, int, str]] = []
         self.budgets: list[tuple[float, float, bool]] = []
-        self.speeds: list[tuple[float, float]] = []
         self.not_finite: list[tuple[float, str]] = []
         if {'detector', 'bringup'} & set(computed):  # else they are the stand's own, at any length
             node.create_subscription(
@@ -75,18 +72,10 @@ class NodeListener:
     def _on_detections(self, message: Detection2DArray) -> None:
         at_ms = now_ms()
         self.answers.setdefault(_number(message), at_ms)
-        numbers = [
-            value
-            for found in message.detections
-            for value in (
-                found.bbox.center.position.x,
-                found.bbox.center.position.y,
-                found.bbox.size_x,
-                found.bbox.size_y,
-            )
-        ]
         if 'detector' in self._computed:
-            self._check_finite('detections', numbers)
+            for box in (found.bbox for found in message.detections):
+                place = box.center.position
+                self._check_finite('detections', [place.x, place.y, box.size_x, box.size_y])
 
     def _on_latency(self, message: FrameLatency) -> None:
         self.frames.append(
@@ -98,7 +87,6 @@ class NodeListener:
                 message.replaced_frames_total,
                 message.rejected_frames_total,
                 message.middleware_lost_total,
-                message.total_ms,
             )
         )
 
@@ -114,7 +102,6 @@ class NodeListener:
             self._check_finite('budget', [message.budget_ms, message.min_budget_ms])
 
     def _on_speed(self, message: TwistStamped) -> None:
-        self.speeds.append((now_ms(), message.twist.linear.x))
         if math.isinf(message.twist.linear.x):
             self._check_finite('speed', [message.twist.linear.x])
 

@@ -14,14 +14,13 @@ import threading
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import cv2
 import psutil
 import rclpy
-import yaml
 from builtin_interfaces.msg import Time
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from lifecycle_msgs.msg import Transition
@@ -34,14 +33,14 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
-from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, RECORDER
+from deadline_perception.nodes.node_table import NODES
 from parts.harness import compile_library
 from parts.node_listener import NodeListener
 from parts.node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
@@ -78,14 +77,6 @@ class Feed:
     frame: Callable[[FrameLatency, Detection2DArray], object] | None = None
 
 
-@dataclass(frozen=True)
-class SentImage:
-    """One image that was published; its number is its place in `Stand.sent`."""
-
-    sent_ms: float
-    within_ms: float
-
-
 class Stand:
     """Nodes in processes of their own, fed and listened to. A context: all processes end with it.
 
@@ -93,12 +84,10 @@ class Stand:
         names: the nodes; ('bringup',) starts all of them, under the package's own supervision.
         folder: for logs and files.
         profile: latency profile of the shipped weights on this machine; None: the nodes find one, or scale another's.
-        tasks: of the task file of `qos_scheduler`, each with its settings but the profile.
         feed: what goes in.
         points: the detector runs behind `fault_points`.
         stepped: the processes' system clock can be stepped.
         simulated: the nodes take their time from /clock.
-        compressed: the camera publishes JPEG.
     """
 
     def __init__(
@@ -108,63 +97,39 @@ class Stand:
         profile: Path | None,
         *,
         feed: Feed = Feed(),
-        tasks: Mapping[str, object] | None = None,
         points: bool = False,
         stepped: bool = False,
         simulated: bool = False,
-        compressed: bool = False,
     ) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
-        self.compressed = compressed
         self.namespace = f'/stand{os.getpid()}'
-        self.sent: list[SentImage] = []
-        self.within_ms = BUDGET_MS
+        self.sent: list[float] = []  # when each image was, ms; its number is its place
         self.processes: dict[str, NodeProcess] = {}
-        self.first_threads: dict[
-            int, Counter
-        ] = {}  # of every process, by the name that the operating system has
+        # Of every process, by the name that the operating system has.
+        self.first_threads: dict[int, Counter] = {}
         self.orders = folder / 'orders.json' if points else None
         self.profile = profile
         self.simulated_ns: int | None = 1_000_000_000_000 if simulated else None
         self.clock_rate = 1.0
         self._step = self._stepped_clock() if stepped else None
-        task_file = folder / 'tasks.yaml'
-        if tasks:
-            task_file.write_text(
-                yaml.safe_dump(
-                    {
-                        'tasks': {
-                            task: {'profile': str(profile), **setting}
-                            for task, setting in tasks.items()
-                        }
-                    }
-                )
-            )
         self.values = read_values(
             {
                 'namespace': self.namespace,
                 'image_topic': f'{self.namespace}/image',
-                'image_transport': 'compressed' if compressed else 'raw',
                 'profile': str(profile or ''),
                 'use_sim_time': str(simulated),
-                'tasks': str(task_file) if tasks else '',
             }
         )
         self._running = True
         self._camera, self._image_out = threading.Lock(), None
         self._images: list[array] = []
-        self._clients: dict[
-            str, Client
-        ] = {}  # kept, since each new one would have to be met by its server
+        self._clients: dict[str, Client] = {}  # a new one would have to be met by its server
 
     # --- processes ---
 
     def __enter__(self) -> Stand:
         frames = render_drive(seconds=IMAGES / 10, rate_hz=10.0).frames
-        images = [frame.load_bgr() for frame in frames]
-        if self.compressed:
-            images = [cv2.imencode('.jpg', image)[1] for image in images]
-        self._images = [array('B', image.tobytes()) for image in images]
+        self._images = [array('B', frame.load_bgr().tobytes()) for frame in frames]
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.node = rclpy.create_node('stand', namespace=self.namespace, context=self.context)
@@ -183,13 +148,12 @@ class Stand:
                 )
                 if self.refusal:
                     raise StandError(f'a node of the stand refuses: {self.refusal}')
-            for name in self.names:
-                if name != 'bringup':
-                    self.wait(
-                        lambda: any(said[1] == name for said in self.heard.diagnostics),
-                        f'{name}',  # noqa: B023
-                        START_LIMIT_S,
-                    )
+            own = set(self.names) - {'bringup'}
+            self.wait(
+                lambda: own <= {name for _, name, _, _ in self.heard.diagnostics},
+                'diagnostics of all nodes',
+                START_LIMIT_S,
+            )
         except BaseException:
             self.__exit__()
             raise
@@ -212,17 +176,12 @@ class Stand:
     def order(self, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
         """Command and environment of a node."""
         if name == 'bringup':
-            words = [
-                word
-                for key, value in self.values.items()
-                if value != '' and not isinstance(value, bool)
-                for word in ('--' + key.replace('_', '-'), str(value))
-            ]
+            words = []
+            for key, value in self.values.items():
+                if value != '' and not isinstance(value, bool):
+                    words += ['--' + key.replace('_', '-'), str(value)]
             return (sys.executable, '-m', 'deadline_perception.nodes', 'bringup', *words), {}
-        order = process_order(
-            next(entry for entry in (*NODES, *OPTIONAL_NODES, RECORDER) if entry.name == name),
-            self.values,
-        )
+        order = process_order(next(entry for entry in NODES if entry.name == name), self.values)
         command, environment = list(order.command), dict(order.environment)
         if self.orders is not None and name == 'detector':
             command[1 : command.index(NODES_PACKAGE) + 1] = [str(HERE / 'fault_points.py')]
@@ -237,13 +196,12 @@ class Stand:
     def pids(self) -> dict[str, int]:
         """Process of every node that runs."""
         if 'bringup' in self.names:
-            found = {
-                name: pid
-                for pid, line in children(self.processes['bringup'].pid).items()
-                for name in [entry.name for entry in NODES]
-                if f'deadline_perception.nodes {name} ' in line
-            }
-            return found | {'bringup': self.processes['bringup'].pid}
+            found = {'bringup': self.processes['bringup'].pid}
+            for pid, line in children(found['bringup']).items():
+                for entry in NODES:
+                    if f'deadline_perception.nodes {entry.name} ' in line:
+                        found[entry.name] = pid
+            return found
         return {
             name: process.pid
             for name, process in self.processes.items()
@@ -254,10 +212,8 @@ class Stand:
         """What every running node holds now."""
         found = {}
         for name, pid in self.pids().items():
-            try:
+            with suppress(OSError, psutil.Error):  # it ended meanwhile
                 found[name] = process_figures(pid)
-            except (OSError, psutil.Error):  # it ended meanwhile
-                pass
         return found
 
     def revive(self) -> dict[str, int]:
@@ -281,9 +237,8 @@ class Stand:
         """The time that the nodes have, too."""
         if self.simulated_ns is not None:
             return self.simulated_ns
-        return time.time_ns() + (
-            0 if self._step is None else struct.unpack('l', self._step[:8])[0] * 1_000_000_000
-        )
+        step_s = 0 if self._step is None else struct.unpack('l', self._step[:8])[0]
+        return time.time_ns() + step_s * 1_000_000_000
 
     def stamp(self) -> Time:
         """That time in a message."""
@@ -308,13 +263,10 @@ class Stand:
         self.feed = replace(self.feed, **changes)
         time.sleep(seconds)
 
-    def make_image(self, number: int) -> Image | CompressedImage:
+    def make_image(self, number: int) -> Image:
         """An image as the camera gives it; its number stands in its frame, whatever becomes of its stamp."""
         data = self._images[number % IMAGES]
-        if self.compressed:
-            image = CompressedImage(format='jpeg', data=data)
-        else:
-            image = Image(height=380, width=640, encoding='bgr8', step=1920, data=data)
+        image = Image(height=380, width=640, encoding='bgr8', step=1920, data=data)
         image.header.frame_id = f'camera {number}'
         image.header.stamp = self.stamp()
         return image
@@ -324,12 +276,8 @@ class Stand:
         with self._camera:
             if self._image_out is not None:
                 self.node.destroy_publisher(self._image_out)
-            kind, topic = (
-                (CompressedImage, 'image/compressed') if self.compressed else (Image, 'image')
-            )
-            self._image_out = self.node.create_publisher(
-                kind, topic, QoSProfile(depth=10, reliability=reliability)
-            )
+            quality = QoSProfile(depth=10, reliability=reliability)
+            self._image_out = self.node.create_publisher(Image, 'image', quality)
 
     def _connect(self) -> None:
         self.change_camera()
@@ -381,16 +329,14 @@ class Stand:
         image = self.make_image(number)
         if self.feed.image is not None:
             self.feed.image(image, number)
-        self.sent.append(SentImage(now_ms(), self.within_ms))
+        self.sent.append(now_ms())
         with self._camera:
             self._image_out.publish(image)
 
     def _send_clock(self) -> None:
         if self.simulated_ns is not None and self.clock_rate:
             self.simulated_ns += int(1e9 / self.feed.clock_hz * self.clock_rate)
-            self._outs[Clock].publish(
-                Clock(clock=rclpy.time.Time(nanoseconds=self.simulated_ns).to_msg())
-            )
+            self._outs[Clock].publish(Clock(clock=self.stamp()))
 
     def _publish(self, message: object, change: Callable | None) -> None:
         if hasattr(message, 'header'):
@@ -401,16 +347,8 @@ class Stand:
             self._outs[type(message)].publish(message)
 
     def _send_budget(self) -> None:
-        self._publish(
-            TimeBudget(
-                budget_ms=BUDGET_MS,
-                min_budget_ms=MIN_BUDGET_MS,
-                max_budget_ms=400.0,
-                speed_mps=5.0,
-                policy='table',
-            ),
-            self.feed.budget,
-        )
+        budget = TimeBudget(budget_ms=BUDGET_MS, min_budget_ms=MIN_BUDGET_MS, max_budget_ms=400.0)
+        self._publish(budget, self.feed.budget)
 
     def _send_state(self) -> None:
         self._publish(ContentionState(slowdown=1.0, sources=['stand']), self.feed.state)
@@ -426,15 +364,13 @@ class Stand:
 
     def _send_frame(self) -> None:
         """What a detector says, where none runs."""
-        latency = FrameLatency(
-            path='made up',
-            budget_ms=BUDGET_MS,
-            total_ms=80.0,
-            network_ms=70.0,
-            bound_ms=90.0,
-            idle_forecast_ms=70.0,
-            deadline_met=True,
-        )
+        times_ms = {
+            'total_ms': 80.0,
+            'network_ms': 70.0,
+            'bound_ms': 90.0,
+            'idle_forecast_ms': 70.0,
+        }
+        latency = FrameLatency(path='a', budget_ms=BUDGET_MS, deadline_met=True, **times_ms)
         found = Detection2DArray()
         for message in (latency, found):
             message.header.stamp = self.stamp()
@@ -466,10 +402,8 @@ class Stand:
     @property
     def refusal(self) -> str:
         """Why a node cannot be configured, empty when none has said so."""
-        refused = [
-            text for text in self.heard.problems() if text.startswith('cannot be configured')
-        ]
-        return refused[0] if refused else ''
+        said = self.heard.problems()
+        return next((text for text in said if text.startswith('cannot be configured')), '')
 
     def recovered(self, since_ms: float) -> bool:
         """The network has found objects in time in an image sent after that."""
@@ -477,7 +411,7 @@ class Stand:
             frame.outcome == FrameLatency.DETECTED
             and frame.met
             and 0 <= frame.number < len(self.sent)
-            and self.sent[frame.number].sent_ms > since_ms
+            and self.sent[frame.number] > since_ms
             for frame in reversed(self.heard.frames[-50:])
         )
 
@@ -490,9 +424,8 @@ class Stand:
         until = time.monotonic() + limit_s
         while not condition():
             if time.monotonic() > until:
-                raise StandError(
-                    f'waited {limit_s:.0f} s for {what}; the nodes said last: {self.output()[-500:]}'
-                )
+                said = self.output()[-500:]
+                raise StandError(f'waited {limit_s:.0f} s for {what}; the nodes said last: {said}')
             time.sleep(0.02)
 
     # --- services ---
@@ -518,22 +451,15 @@ class Stand:
         """Asks for transitions, one after the other. Returns whether each succeeded, None where there is no answer."""
         found = []
         for transition in transitions:
-            answer = self.call(
-                ChangeState,
-                f'{name}/change_state',
-                ChangeState.Request(transition=Transition(id=TURNS[transition])),
-                limit_s,
-            )
+            request = ChangeState.Request(transition=Transition(id=TURNS[transition]))
+            answer = self.call(ChangeState, f'{name}/change_state', request, limit_s)
             found.append(None if answer is None else answer.success)
         return found
 
     def set_parameters(self, name: str, **values: object) -> str | None:
         """Sets parameters together. Returns the reason of a refusal, empty when they were taken, None: no answer."""
-        request = SetParametersAtomically.Request(
-            parameters=[
-                Parameter(key, value=value).to_parameter_msg() for key, value in values.items()
-            ]
-        )
+        given = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
+        request = SetParametersAtomically.Request(parameters=given)
         answer = self.call(SetParametersAtomically, f'{name}/set_parameters_atomically', request)
         if answer is None:
             return None

@@ -283,9 +283,7 @@ def static_table(space: Space, quality: Quality, idle: Trace) -> StaticTable:
     """By 99th percentiles on the idle machine."""
     works_ms = np.array([space.results(path)[-1][0] for path in space.paths])
     p99_ms = np.quantile(idle.table_ms(works_ms) + idle.rest_ms[:, None], 0.99, axis=0)
-    return StaticTable(
-        dict(zip(space.paths, p99_ms.tolist())), space.space, space.forecast, quality
-    )
+    return StaticTable(dict(zip(space.paths, p99_ms.tolist())), space.forecast, quality)
 
 
 def reactive(space: Space, quality: Quality, idle: Trace, to_the_lowest: bool) -> Reactive:

@@ -6,7 +6,7 @@ Every look is a network and one of its paths. What two looks find together is me
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -168,18 +168,3 @@ def _kept(kind: str, file: Path) -> SeenImage:
 def _detections(rows: np.ndarray) -> Detections:
     rows = rows[rows[:, 4] >= LEAST_SCORE][:MOST_OBJECTS]
     return Detections(rows[:, :4], rows[:, 4], rows[:, 5].astype(np.int64))
-
-
-def of_classes(found: Detections, names: Sequence[str], marked: Iterable[str]) -> Detections:
-    """Those of marked classes, with labels that index `CLASSES`.
-
-    Args:
-        found: labels index `names`.
-        names: of a network's classes.
-        marked: classes of a kind of images.
-    """
-    merged = [NAMES.get(name, name) for name in names]
-    lut = np.array([CLASSES.index(name) if name in set(marked) else -1 for name in merged])
-    labels = lut[found.labels]
-    kept = labels >= 0
-    return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.time_model import Forecast
 
@@ -22,7 +22,6 @@ class StaticTable:
 
     Args:
         p99_ms: by path; at least one.
-        path_space: of the network.
         forecast: expected times.
         quality: of the paths.
     """
@@ -33,7 +32,6 @@ class StaticTable:
     def __init__(
         self,
         p99_ms: dict[ExecutionPath, float],
-        path_space: PathSpace,
         forecast: Forecast,
         quality: Quality,
     ) -> None:
@@ -41,7 +39,7 @@ class StaticTable:
             ((quality.quality(path), -time_ms, path) for path, time_ms in p99_ms.items()),
             reverse=True,
         )
-        self._fixed = {path: FixedPath(path, path_space, forecast, quality) for path in p99_ms}
+        self._fixed = {path: FixedPath(path, forecast, quality) for path in p99_ms}
         self._p99_ms = dict(p99_ms)
         self._shortest = min(p99_ms, key=p99_ms.get)
 

@@ -106,7 +106,8 @@ class ContentionMonitorNode(ManagedNode):
         self._frames_in: list[Subscription] = []
         self._flooded: list[str] = []  # topics with more frames than their queue holds
         # `_take_frames` takes them, and they wake no executor: for each, rclpy would make a wait set of all that the
-        # node has, which takes longer than all that is done with a frame (measured: benchmarks/monitor_cost.py).
+        # node has, which takes longer than all that is done with a frame (measured:
+        # benchmarks/monitor_cost.py of commit a7507dff).
         self._taken = WhileWanted(lambda: False)
         self._intake = MessageIntake(self)
         self._begin(self._values['autostart'], self._values['device'])

@@ -28,7 +28,8 @@ from deadline_perception.timing.quantiles import PROBABILITIES, Quantiles
 from deadline_perception.timing.recent_times import StartRatio
 
 _PULL_TO_ONE = 0.05  # weight, per path, of a factor's distance from 1: decides between kinds that no path tells apart
-# What a second of timing does not show of a device: other phases of the machine. Measured: benchmarks/new_device.py.
+# What a second of timing does not show of a device: other phases of the machine.
+# measured: benchmarks/new_device.py of commit a7507dff
 _SCALED_MARGIN = 1.2
 _REMEMBERED = 65536  # paths whose times are kept added up
 _GRID = np.linspace(

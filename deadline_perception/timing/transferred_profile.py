@@ -4,7 +4,7 @@ Between two devices the times of segments of one kind (stage, pyramid, head, ...
 few whole paths tell how long all others take. Segments that these paths run are measured; the others are those of the
 reference times their kind's factor. How wrong that is shows in the whole paths, each forecast without itself
 (`PathForecast.residual_quantile`), and from there the bounds are calibrated by frames as those of a measured profile.
-benchmarks/new_device.py says how well it does. Needs no torch.
+benchmarks/new_device.py of commit a7507dff says how well it does. Needs no torch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deadline_perception.timing.path_bound import kind_of
 from deadline_perception.timing.profile import LatencyProfile, time_frame, wait_for_frame
 from deadline_perception.timing.quantiles import Quantiles
 
-PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
+PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py of commit a7507dff
 _LEAST_REPEATS, _ENOUGH_S = 4, 3.0  # segments that run eagerly take long
 _BLOCK_PX = 16
 

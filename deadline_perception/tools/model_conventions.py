@@ -56,7 +56,8 @@ _INSPECTION_LIMIT_S, _INSPECTION_PROCESSOR_S = (
 _FIRST_RUN_PROCESSOR_S = 200  # of the layers, a large detector's on a slow board
 _SEARCH_LIMIT_S = 3600.0  # of work for a minute, on a machine that others use, too
 # Of annotated images, below which a detector that is sure of its boxes is read wrongly. A weak one, read rightly, has
-# 0.027 (SSD MobileNet on dashcams); boxes or labels read wrongly give 0.001. # measured: benchmarks/own_models.py
+# 0.027 (SSD MobileNet on dashcams); boxes or labels read wrongly give 0.001.
+# measured: benchmarks/own_models.py of commit a7507dff
 _LEAST_AP = 0.02
 _SURE_BOXES = 20  # that such a detector has at least
 _CONFIDENT = 0.3

@@ -18,25 +18,24 @@ results/contention_grading.json and two pictures beside it.
 from __future__ import annotations
 
 import math
+import os
 import random
 import statistics
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 from contenders import CONTENDERS
-from contention_plot import draw_grading
-from impact import (
-    measure_unit_delays,
-    most_units,
-    record_delays,
-)
 from levels import (
     ContentionLevel,
+    UnitDelay,
+    delay_density,
     grade_levels,
     match_units,
+    smoothed,
 )
 from transition_pruning import transition_prune
 
@@ -46,7 +45,7 @@ from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.contention.load import ContentionLoad, units_text
+from deadline_perception.extras.contention.load import MOST_UNITS, ContentionLoad, units_text
 from deadline_perception.extras.evaluation.path_accuracy import one_at_a_time
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
@@ -62,8 +61,15 @@ from deadline_perception.tools.profile import restart_with_environment
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.beside_programs import beside_programs
 from parts.harness import Run, option, run_script, show
+from parts.picture import picture
 
 SEED = 3
+UNITS = ('core', 'memory')
+FEWEST_DELAYS = 20
+RUNGS = 8  # of each kind of units
+ENOUGH = 1.15  # times the longest delay that is to be reproduced: more units are not needed
+SETTLE_FRAMES = 3  # left out after a change: caches and clock follow it
+SMOOTHED_FRAMES = 9
 MOST_OF_EACH = 2  # programs of one kind at once
 FEWEST_DIFFERENT = 12
 SETTLE_S = 1.5  # programs, loaded, begin to work, and are not recorded meanwhile
@@ -71,6 +77,68 @@ CANDIDATE_FRAMES = 8
 CANDIDATE_S = 0.4
 # of transitions, in points of average precision per ms; the paper's were 0.25 and 1.5 for its models
 SLOPES = (0.02, 1.5)
+
+
+def record_delays(run_frame: Callable[[], float], seconds: float) -> list[float]:
+    """Delays in ms of one frame after the other, for so long; blocks.
+
+    Args:
+        run_frame: runs one frame and returns how long it took, in ms.
+        seconds: how long, > 0.
+    """
+    delays_ms: list[float] = []
+    begun_s = time.monotonic()
+    while not delays_ms or time.monotonic() - begun_s < seconds:
+        delays_ms.append(run_frame())
+    return delays_ms
+
+
+def most_units() -> int:
+    """Units of one kind that keep every core of this process busier than it can be, as far as a load has so many."""
+    return min(MOST_UNITS, 6 * len(os.sched_getaffinity(0)))
+
+
+def rungs(most: int) -> list[int]:
+    """At most `RUNGS` numbers of units, from 1 to the most, evenly spread."""
+    return sorted({math.ceil(most * step / RUNGS) for step in range(1, RUNGS + 1)} - {0})
+
+
+def measure_unit_delays(
+    run_frame: Callable[[], float],
+    kinds: Sequence[str],
+    most: int,
+    seconds: float,
+    *,
+    up_to_ms: float = math.inf,
+) -> tuple[UnitDelay, ...]:
+    """What the sample network takes beside no unit, and beside more and more of each kind; blocks.
+
+    Args:
+        run_frame: as in `record_delays`.
+        kinds: of units, one after the other.
+        most: units of each kind, >= 1.
+        seconds: for each number of units, > 0; at least `FEWEST_DELAYS` frames are run.
+        up_to_ms: longest delay that is to be reproduced; a kind that reaches it, and some more, gets no further units.
+    """
+    found = [UnitDelay({}, _typical_ms(run_frame, seconds))]
+    for kind in kinds:
+        with ContentionLoad({kind: most}) as load:
+            for count in rungs(most):
+                load.set({kind: count})
+                found.append(UnitDelay({kind: count}, _typical_ms(run_frame, seconds)))
+                load.check()
+                if found[-1].delay_ms > ENOUGH * up_to_ms:
+                    break
+    return tuple(found)
+
+
+def _typical_ms(run_frame: Callable[[], float], seconds: float) -> float:
+    for _ in range(SETTLE_FRAMES):
+        run_frame()
+    delays_ms = record_delays(run_frame, seconds)
+    while len(delays_ms) < FEWEST_DELAYS:
+        delays_ms.append(run_frame())
+    return statistics.median(delays_ms)
 
 
 def combinations(count: int, rng: random.Random) -> list[dict[str, int]]:
@@ -145,58 +213,46 @@ def prune(
     }
 
 
-def draw_pruning(
-    delays_ms: dict[str, list[float]],
-    qualities: dict[str, float],
-    kept: dict[str, list[str]],
-    threshold_ms: float,
+def draw_grading(
+    delays_ms: Sequence[float],
+    levels: Sequence[ContentionLevel],
+    unit_delays: Sequence[UnitDelay],
     file: Path,
 ) -> None:
-    """Average precision over mean delay with what each pruning keeps, and the delays by level of what is left to the
-    last."""
-    from matplotlib.figure import Figure
+    """The delays, their density, and delays beside units, each with the levels, as Figs. 7, 9 and 8."""
+    with picture(file, 3, sharey=True) as (over_time, density, units):
+        smooth_ms = smoothed(np.asarray(delays_ms), SMOOTHED_FRAMES)
+        over_time.plot(delays_ms, '.', markersize=2.0)
+        over_time.plot(smooth_ms, linewidth=0.9)
+        over_time.set(xlabel='frame, beside programs', ylabel='delay, ms')
+        grid_ms, values = delay_density(smooth_ms)
+        density.plot(values, grid_ms)
+        density.set(xlabel='density')
+        for kind in UNITS:
+            beside_kind = [one for one in unit_delays if set(one.units) <= {kind}]
+            counts = [one.units.get(kind, 0) for one in beside_kind]
+            units.plot(counts, [one.delay_ms for one in beside_kind], 'o-', label=kind)
+        units.set(xlabel='contention units at work')
+        for level in levels:
+            for axes in (over_time, density, units):
+                axes.axhline(level.delay_ms, color='0.5', linewidth=0.8)
 
-    figure = Figure(figsize=(11.0, 4.0), layout='constrained')
-    left, right = figure.subplots(1, 2)
-    styles = (
-        {'c': '#c4ccd4', 's': 26},
-        {'c': '#2a6fbb', 's': 34},
-        {'c': '#c2571a', 's': 42},
-        {'c': '#b3261e', 's': 90, 'marker': '*'},
-    )
-    for (name, names), style in zip(kept.items(), styles):
-        left.scatter(
-            [statistics.mean(delays_ms[path]) for path in names],
-            [100.0 * qualities[path] for path in names],
-            label=f'{name}: {len(names)}',
-            **style,
-        )
-    left.set(xlabel='mean delay over the levels, ms', ylabel='average precision', xscale='log')
-    left.legend(frameon=False, fontsize=8)
-    for path in kept['transition']:
-        is_kept = path in kept['contention']
-        right.plot(
-            range(len(delays_ms[path])),
-            delays_ms[path],
-            'o-' if is_kept else 'x:',
-            markersize=4,
-            linewidth=1.0,
-            color='#b3261e' if is_kept else '#9aa5b1',
-            label=path if is_kept else None,
-        )
-    right.axhline(threshold_ms, color='#20262d', linewidth=0.9)
-    right.set(
-        xlabel='level of contention',
-        ylabel='delay, ms',
-        yscale='log',
-        xticks=range(len(next(iter(delays_ms.values())))),
-    )
-    if kept['contention']:
-        right.legend(frameon=False, fontsize=7)
-    for axis in (left.xaxis, right.yaxis):
-        axis.set_major_formatter('{x:g}')
-        axis.set_minor_formatter('{x:g}')
-    figure.savefig(file, dpi=130)
+
+def draw_pruning(found: dict, file: Path) -> None:
+    """What each pruning keeps, and the delays by level of what is left to the last, as Figs. 10 to 12."""
+    delays_ms = found['candidate_delays_ms']
+    kept = found['kept']
+    with picture(file, 2) as (left, right):
+        for (name, paths), marker in zip(kept.items(), '.osx'):
+            means_ms = [statistics.mean(delays_ms[path]) for path in paths]
+            qualities = [100.0 * found['qualities'][path] for path in paths]
+            left.plot(means_ms, qualities, marker, label=f'{name}: {len(paths)}')
+        left.set(xlabel='mean delay over the levels, ms', ylabel='average precision', xscale='log')
+        for path in kept['transition']:
+            is_kept = path in kept['contention']
+            right.plot(delays_ms[path], 'o-' if is_kept else 'x:', label=path if is_kept else None)
+        right.axhline(found['threshold_ms'])
+        right.set(xlabel='level of contention', ylabel='delay, ms', yscale='log')
 
 
 def measure(run: Run) -> dict:
@@ -222,7 +278,7 @@ def measure(run: Run) -> dict:
         )
     unit_delays = measure_unit_delays(
         sample,
-        ('core', 'memory'),
+        UNITS,
         most_units(),
         args.unit_seconds,
         up_to_ms=max(row['median_ms'] for row in rows),
@@ -236,8 +292,7 @@ def measure(run: Run) -> dict:
     by_level = candidate_delays(lambda path: frame_runner(network, images, path), paths, levels)
     qualities = {str(path): quality.quality(path) for path in paths}
     threshold_ms = unit_delays[0].delay_ms
-    picture = run.file.with_suffix('.png')
-    draw_grading(str(space.largest), delays_ms, levels, unit_delays, picture)
+    draw_grading(delays_ms, levels, unit_delays, run.file.with_suffix('.png'))
     return {
         'seconds_each': args.seconds,
         'combinations': rows,
@@ -257,16 +312,7 @@ def measure(run: Run) -> dict:
 
 
 def show_levels(found: dict) -> None:
-    """Prints the tables."""
-    show(
-        f'{found["different"]} different combinations, {found["frames"]} frames',
-        (*CONTENDERS, 'frames', 'median ms'),
-        [
-            (*(row[name] for name in CONTENDERS), row['frames'], f'{row["median_ms"]:.1f}')
-            for row in found['combinations']
-        ],
-        words=0,
-    )
+    """Prints the levels and what is kept."""
     show(
         f'levels; the sample network takes {found["threshold_ms"]:.1f} ms alone',
         ('level', 'delay ms', 'share', 'slowdown', 'units', 'beside them, ms', 'off'),
@@ -285,27 +331,15 @@ def show_levels(found: dict) -> None:
         words=0,
     )
     for name, names in found['kept'].items():
-        mean = np.mean([found['qualities'][path] for path in names]) if names else math.nan
-        print(f'{name}: {len(names)} candidates, mean average precision {100 * mean:.1f}')
-    print(f'kept: {", ".join(found["kept"]["contention"])}')
+        print(f'{name}: {len(names)} candidates are left')
 
 
 def main(run: Run) -> None:
-    args = run.args
     restart_with_environment(1)
     found = measure(run)
     show_levels(found)
-    if args.combinations < FEWEST_DIFFERENT:
-        print(f'nothing written: fewer than {FEWEST_DIFFERENT} combinations')
-        return
     run.write(load_average_before=run.load_before, **found)
-    draw_pruning(
-        found['candidate_delays_ms'],
-        found['qualities'],
-        found['kept'],
-        found['threshold_ms'],
-        run.file.with_name('contention_pruning.png'),
-    )
+    draw_pruning(found, run.file.with_name('contention_pruning.png'))
 
 
 if __name__ == '__main__':

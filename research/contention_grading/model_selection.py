@@ -35,7 +35,6 @@ from selection_replay import (
     Recording,
     compare,
     mean_outcome,
-    violations_at,
     violations_ratio,
 )
 from transition_pruning import transition_prune
@@ -59,18 +58,10 @@ FRAMES = 3000
 RECORDING = Path(__file__).parent / 'results' / 'model_selection_recording.json'
 # Fewer blocks or a lighter head at full width, as an early exit leaves out the rest of a network.
 EARLY_EXIT_LIKE = (
-    's000-w1.00-p100-h1',
-    's001-w1.00-p100-h1',
-    's010-w1.00-p100-h1',
-    's100-w1.00-p100-h1',
+    *(f's{skips}-w1.00-p100-h1' for skips in ('000', '001', '010', '100')),
     's000-w1.00-p100-h0',
 )
-SLIMMABLE_LIKE = (
-    's000-w1.00-p100-h1',
-    's000-w0.75-p100-h1',
-    's000-w0.50-p100-h1',
-    's000-w0.25-p100-h1',
-)
+SLIMMABLE_LIKE = tuple(f's000-w{width}-p100-h1' for width in ('1.00', '0.75', '0.50', '0.25'))
 IN_TIME = 0.95  # of the frames at a level
 SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above: much AP for no time
 SWITCHED = (
@@ -203,7 +194,11 @@ def tables(run: Run, recording: Recording) -> dict:
         ratios[name] = dict(
             zip(('ratio', 'low', 'high'), violations_ratio(list(found.values()), papers))
         )
-    print_curves(curves, ratios, first[PAPERS])
+    for name, points in curves.items():
+        of_settings = {f'{name}, {setting}': outcome for setting, outcome in points.items()}
+        print_outcomes('violations % at AP as the setting moves', of_settings)
+        words = '{ratio:.2f} ({low:.2f} to {high:.2f})'.format(**ratios[name])
+        print(f"{name}: {words} of the violations of the paper's method at its AP")
     kinds = {}
     for number, kind, models in (
         (4, 'early-exit-like', EARLY_EXIT_LIKE),
@@ -242,28 +237,6 @@ def tables(run: Run, recording: Recording) -> dict:
         'of_the_papers_violations_at_its_ap': ratios,
         **kinds,
     }
-
-
-def print_curves(
-    curves: Mapping[str, Mapping[str, Outcome]],
-    ratios: Mapping[str, Mapping[str, float]],
-    papers: Outcome,
-) -> None:
-    """Violations against AP as the one setting of a method moves, and at the AP of the paper's method as it is."""
-    print_outcomes(
-        'violations % at AP, by target miss probability, or AP that a late frame costs',
-        {
-            f'{name}, {setting}': outcome
-            for name, points in curves.items()
-            for setting, outcome in points.items()
-        },
-    )
-    for name, points in curves.items():
-        print(
-            f'{name}: {violations_at(tuple(points.values()), papers.ap):.2f} % violations at AP {papers.ap:.2f}, '
-            f"where the paper's method has {papers.violations:.2f} %: "
-            '{ratio:.2f} ({low:.2f} to {high:.2f}) of it'.format(**ratios[name])
-        )
 
 
 def judge(

@@ -29,9 +29,11 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
 from baselines import Reactive
 from expected_utility import ExpectedUtilityPolicy
 
-ALPHA, ETA = 0.01, 0.05  # target miss probability and calibration step, as in config/detector.yaml
+ALPHA = 0.01  # target miss probability, as in config/detector.yaml
+ETA = 0.05  # calibration step
 # As runtime/loading.py begins without a profile of whole paths.
-_WIDTH, _FIRST = (math.log(8.0), math.log(1.25))
+_WIDTH = math.log(8.0)
+_FIRST = math.log(1.25)
 
 
 class Method(Protocol):
@@ -75,11 +77,10 @@ class Fixed:
         self._model = model
 
     def choose(self) -> str:
-        """See `Method`."""
         return self._model
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
+        """Learns nothing: it is fixed."""
 
 
 class Oracle:
@@ -99,7 +100,6 @@ class Oracle:
         self._choices = iter([names[at] for at in utilities.argmax(1)])
 
     def choose(self) -> str:
-        """See `Method`."""
         return next(self._choices)
 
     def observe(self, model: str, delay_ms: float) -> None:
@@ -145,23 +145,20 @@ class PolicyMethod:
         self._ladder = _Ladder(terms)
         self._threshold_ms = terms.threshold_ms
         self._policy = make(self._ladder.space, self._ladder, self._ladder)
+        if isinstance(self._policy, FrontierPolicy):
+            self._policy.prepare()
 
     def choose(self) -> str:
-        """See `Method`."""
         return self._ladder.name(self._policy.plan(self._threshold_ms, 1.0).path)
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
         self._policy.observe(delay_ms, self._threshold_ms)
 
 
-class ReactiveMethod(PolicyMethod):
+def reactive(terms: Terms, *, to_the_lowest: bool) -> PolicyMethod:
     """The paper's 1-step or N-step reactive selection, by `policies/baselines.py`."""
-
-    def __init__(self, terms: Terms, *, to_the_lowest: bool) -> None:
-        super().__init__(
-            terms, partial(Reactive, to_the_lowest=to_the_lowest, rungs=max(2, len(terms.idle_ms)))
-        )
+    rungs = max(2, len(terms.idle_ms))
+    return PolicyMethod(terms, partial(Reactive, to_the_lowest=to_the_lowest, rungs=rungs))
 
 
 class Predicting:
@@ -193,7 +190,6 @@ class Predicting:
         self.misses = 0
 
     def choose(self) -> str:
-        """See `Method`."""
         factor = 1.0 if self._calibrator is None else self._calibrator.factor
         for model in self._ranked:
             predicted_ms = self._predictor.predict_ms(model)
@@ -204,7 +200,6 @@ class Predicting:
         return self._fastest
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
         if self._calibrator is None:
             self.misses += delay_ms > self._predicted_ms
         else:
@@ -233,7 +228,6 @@ class Ours:
         self._surprise = 1.0
 
     def choose(self) -> str:
-        """See `Method`."""
         self._slowdown = max(
             self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any], self._surprise
         )
@@ -241,7 +235,6 @@ class Ours:
         return self._ladder.name(self._policy.plan(self._terms.threshold_ms, factor).path)
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
         ratio = delay_ms / self._terms.idle_ms[model]
         # As SlowdownEstimator: a frame beyond its bound counts at once.
         self._surprise = (
@@ -256,26 +249,20 @@ class Ours:
         return self._calibrator.misses
 
 
-class OursByUtility(PolicyMethod):
-    """The detector's own under the policy expected_utility.
+def by_utility(terms: Terms, cost: float, late_worth: float = 1.0) -> PolicyMethod:
+    """The policy expected_utility.
 
     Args:
         terms: see `Terms`.
         cost: AP that a late frame costs, 0 to 100.
         late_worth: share of its AP that a late frame has: 1 as the paper counts, 0 as the detector does.
     """
-
-    def __init__(self, terms: Terms, cost: float, late_worth: float = 1.0) -> None:
-        super().__init__(
-            terms, partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth)
-        )
-        self._policy.prepare()
+    make = partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth)
+    return PolicyMethod(terms, make)
 
 
 class WrongPredictor:
     """Deliberately wrong: random factors around a third of the idle delay, whatever happens."""
-
-    name = 'wrong'
 
     def __init__(self, idle_ms: Mapping[str, float], seed: int) -> None:
         self._idle_ms = idle_ms
@@ -290,14 +277,14 @@ class WrongPredictor:
 
 
 METHODS: dict[str, Callable[[Terms], Method]] = {
-    '1-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=False),
-    'N-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=True),
+    '1-step reactive': partial(reactive, to_the_lowest=False),
+    'N-step reactive': partial(reactive, to_the_lowest=True),
     "paper's regression": lambda terms: Predicting(
         LaggedRegression(terms.traces_ms), terms, calibrated=False
     ),
     'ours': Ours,
-    'ours, most AP in time': partial(OursByUtility, cost=0.0, late_worth=0.0),
-    'ours, a late frame costs 100 AP': partial(OursByUtility, cost=100.0),
+    'ours, most AP in time': partial(by_utility, cost=0.0, late_worth=0.0),
+    'ours, a late frame costs 100 AP': partial(by_utility, cost=100.0),
     'ours, 5 % may miss': partial(Ours, alpha=0.05),
     'ours, 30 % may miss': partial(Ours, alpha=0.3),
     "paper's, bounded": lambda terms: Predicting(
@@ -330,7 +317,7 @@ COSTS = (
 # What one setting trades for the other: violations against AP.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},
-    'ours, by utility': {cost: partial(OursByUtility, cost=cost) for cost in COSTS},
+    'ours, by utility': {cost: partial(by_utility, cost=cost) for cost in COSTS},
     'knows the level': {cost: partial(Oracle, cost=cost, clairvoyant=False) for cost in COSTS},
     'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -124,15 +125,6 @@ def drawn_places(
     return levels, at
 
 
-def make_trace(
-    recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = ''
-) -> np.ndarray:
-    """Delays `[frames, models]` at drawn places; see `drawn_places`."""
-    return recording.delays_ms[
-        drawn_places(recording, frames, seed, rounds=rounds, without=without)
-    ]
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What a method came to on a trace.
@@ -162,41 +154,30 @@ class Outcome:
 def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms) -> Outcome:
     """Runs a method over a trace `[frames, models]`, ms."""
     places = {name: at for at, name in enumerate(names)}
-    late = []
-    qualities = 0.0
-    in_time = 0.0
-    switches = 0
+    chosen = []
     spent_ms = 0.0
-    before = ''
     for row in trace:
         begun_ms = now_ms()
         model = method.choose()
-        spent_ms += now_ms() - begun_ms
-        delay_ms = float(row[places[model]])
-        begun_ms = now_ms()
+        chosen_ms = now_ms()
+        chosen.append(places[model])
+        delay_ms = float(row[chosen[-1]])
+        learns_ms = now_ms()
         method.observe(model, delay_ms)
-        spent_ms += now_ms() - begun_ms
-        late.append(delay_ms >= terms.threshold_ms)
-        qualities += terms.qualities[model]
-        in_time += 0.0 if late[-1] else terms.qualities[model]
-        switches += before not in ('', model)
-        before = model
-    frames = len(trace)
-    run = 0
-    longest = 0
-    for is_late in late:
-        run = run + 1 if is_late else 0
-        longest = max(longest, run)
-    misses = getattr(method, 'misses', math.nan)
+        spent_ms += chosen_ms - begun_ms
+        spent_ms += now_ms() - learns_ms
+    late = trace[np.arange(len(trace)), chosen] >= terms.threshold_ms
+    qualities = np.array([terms.qualities[name] for name in names])[chosen]
+    runs = [len(list(run)) for is_late, run in itertools.groupby(late.tolist()) if is_late]
     return Outcome(
-        qualities / frames,
-        100.0 * sum(late) / frames,
-        100.0 * float((trace.min(1) >= terms.threshold_ms).mean()),
-        100.0 * switches / frames,
-        100.0 * misses / frames,
-        in_time / frames,
-        1000.0 * spent_ms / frames,
-        longest,
+        ap=float(qualities.mean()),
+        violations=100.0 * float(late.mean()),
+        unavoidable=100.0 * float((trace.min(1) >= terms.threshold_ms).mean()),
+        switches=100.0 * np.count_nonzero(np.diff(chosen)) / len(trace),
+        bound_misses=100.0 * getattr(method, 'misses', math.nan) / len(trace),
+        ap_in_time=float((qualities * ~late).mean()),
+        decision_us=1000.0 * spent_ms / len(trace),
+        most_late=max(runs, default=0),
     )
 
 
@@ -211,9 +192,9 @@ def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
 
 def cases(
     recording: Recording, *, threshold_ms: float, seeds: int, frames: int
-) -> Iterator[tuple[Terms, np.ndarray, np.ndarray]]:
-    """What may be known, delays `[frames, models]` in ms and levels `[frames]` of each seed; in each, one contender is
-    unknown to what is learnt beforehand.
+) -> Iterator[tuple[Terms, np.ndarray]]:
+    """What may be known, and delays `[frames, models]` in ms, of each seed; in each, one contender is unknown to what
+    is learnt beforehand.
 
     Half of the rounds are learnt from, the other half is what happens: `halves`.
     """
@@ -225,10 +206,9 @@ def cases(
     for seed in range(seeds):
         without = contenders[seed % len(contenders)] if contenders else ''
         learns, happens = halves(rounds, seed)
-        learnt = {
-            model: make_trace(recording, frames, 1000 + seed, rounds=learns, without=without)[:, at]
-            for at, model in enumerate(recording.models)
-        }
+        learnt = recording.delays_ms[
+            drawn_places(recording, frames, 1000 + seed, rounds=learns, without=without)
+        ]
         levels, at = drawn_places(recording, frames, seed, rounds=happens)
         trace = recording.delays_ms[levels, at]
         yield (
@@ -236,13 +216,12 @@ def cases(
                 dict(zip(recording.models, recording.qualities)),
                 recording.idle_ms,
                 threshold_ms,
-                learnt,
+                dict(zip(recording.models, learnt.T)),
                 seed,
                 late=trace >= threshold_ms,
                 late_at_level=late_at_level[levels],
             ),
             trace,
-            levels,
         )
 
 
@@ -256,31 +235,24 @@ def compare(
 ) -> dict[str, list[Outcome]]:
     """All methods on the same traces, one outcome per seed; see `cases`."""
     outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
-    for terms, trace, _ in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
+    for terms, trace in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
         for name, make in methods.items():
             outcomes[name].append(replay(make(terms), recording.models, trace, terms))
     return outcomes
 
 
-def violations_at(points: Sequence[Outcome], ap: float) -> float:
+def violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
     """Violations of a curve at an AP, percent: of the mixture of two settings that has this AP and is late the least
     often.
 
     Args:
-        points: outcomes of one method's settings.
+        aps, violations: of one method's settings.
         ap: 0 to 100. Below the lowest of the curve, its violations are those of the setting that is late the least
             often.
 
     Returns:
         NaN when no setting reaches the AP.
     """
-    aps, violations = (
-        np.array([getattr(point, name) for point in points]) for name in ('ap', 'violations')
-    )
-    return _violations_at(aps, violations, ap)
-
-
-def _violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
     low = aps[:, None]
     high = aps[None, :]
     with np.errstate(divide='ignore', invalid='ignore'):
@@ -318,7 +290,7 @@ def violations_ratio(
         ap = aps[:, seeds].mean(1)
         late = violations[:, seeds].mean(1)
         return (
-            _violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1])
+            violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1])
             if late[-1] > 0.0
             else math.nan
         )

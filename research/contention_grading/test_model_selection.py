@@ -1,8 +1,5 @@
 """What model_selection.py makes of recorded delays, with delays made up by hand."""
 
-import json
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 
@@ -80,13 +77,3 @@ def test_the_bound_holds_for_every_predictor_a_wrong_one_too(replay, recording, 
         np.mean([outcome.ap for outcome in found[name]]) for name in ('ours', 'wrong, bounded')
     )
     assert ours > wrong
-
-
-def test_a_recording_is_read_and_reduced(replay, recording, tmp_path):
-    file = tmp_path / 'recording.json'
-    content = {**asdict(recording), 'delays_ms': recording.delays_ms.tolist()}
-    file.write_text(json.dumps(content))
-    back = replay.Recording.load(file)
-    assert back.models == recording.models and back.levels == recording.levels
-    assert np.array_equal(back.delays_ms, recording.delays_ms)
-    assert back.only(['large']).idle_ms == {'large': pytest.approx(20.7)}

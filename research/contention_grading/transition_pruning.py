@@ -23,14 +23,7 @@ def transition_prune(
         candidates: any number; those that `pareto_prune` would leave out are left out first.
         least_slope: in quality per ms, >= 0.
         greatest_slope: in quality per ms, above `least_slope`.
-
-    Raises:
-        ValueError: the slopes are out of order, or a name occurs twice.
     """
-    if not 0.0 <= least_slope < greatest_slope:
-        raise ValueError(
-            f'slopes are {least_slope} and {greatest_slope} per ms, expected 0 <= least < greatest'
-        )
     kept = list(pareto_prune(candidates))
     at = 0
     while at + 1 < len(kept):

@@ -34,9 +34,12 @@ from deadline_perception.networks.yolox.network import YoloxDetector
 
 # Sizes of the input, images of a step, and share of the steps.
 SIZES = (((384, 640), 4, 0.45), ((256, 416), 8, 0.35), ((192, 320), 12, 0.20))
-LEARNING_RATE, WARM_UP_STEPS, MOST_GRADIENT = 8e-4, 50, 5.0
+LEARNING_RATE = 8e-4
+WARM_UP_STEPS = 50
+MOST_GRADIENT = 5.0
 AVERAGED = 0.998  # of the average of before, in each step
-LEAST_SCALE, BIAS_SCALE = 1e-4, 0.1
+LEAST_SCALE = 1e-4
+BIAS_SCALE = 0.1
 PADDING = 114  # as the network has beside an image
 KEPT_EVERY_MS = 120_000.0
 
@@ -89,14 +92,19 @@ def sample(frames: Sequence[Frame], size: tuple[int, int], rng: random.Random) -
     image = rng.choice(frames).load_bgr()
     height, width = image.shape[:2]
     if rng.random() < 0.5:
-        zoom, aspect = math.exp(rng.uniform(math.log(0.3), 0.0)), math.exp(rng.uniform(-0.2, 0.2))
-        h, w = min(height, int(height * zoom * aspect)), min(width, int(width * zoom / aspect))
-        y, x = rng.randint(0, height - h), rng.randint(0, width - w)
+        zoom = math.exp(rng.uniform(math.log(0.3), 0.0))
+        aspect = math.exp(rng.uniform(-0.2, 0.2))
+        h = min(height, int(height * zoom * aspect))
+        w = min(width, int(width * zoom / aspect))
+        y = rng.randint(0, height - h)
+        x = rng.randint(0, width - w)
         image = image[y : y + h, x : x + w]
     elif rng.random() < 0.25:
         zoom = rng.uniform(0.4, 0.8)
-        h, w = max(8, int(height * zoom)), max(8, int(width * zoom))
-        y, x = rng.randint(0, height - h), rng.randint(0, width - w)
+        h = max(8, int(height * zoom))
+        w = max(8, int(width * zoom))
+        y = rng.randint(0, height - h)
+        x = rng.randint(0, width - w)
         small = cv2.resize(image, (w, h), interpolation=cv2.INTER_AREA)
         image = np.full_like(image, PADDING)
         image[y : y + h, x : x + w] = small
@@ -123,7 +131,8 @@ def distance(teacher: YoloxDetector, student: YoloxDetector, pixels: Tensor) -> 
     for one, other in zip(wanted, found):
         variance = one.var((0, 2, 3), keepdim=True) + 1e-3 * one.var()
         features = features + ((one - other) ** 2 / variance).mean()
-    errors, objects = torch.zeros(()), torch.tensor(4.0)
+    errors = torch.zeros(())
+    objects = torch.tensor(4.0)
     for at in range(0, len(answers), 3):
         boxes, objectness, classes = wanted_answers[at : at + 3]
         share = objectness.sigmoid()
@@ -152,10 +161,12 @@ def main(args: argparse.Namespace) -> None:
     frames = [frame for file in args.images for frame in open_source(file).frames]
     facts = read_metadata(args.start)[0]
     teacher = load_yolox(args.start)
-    student, rng = student_of(teacher), random.Random(args.seed)
+    student = student_of(teacher)
+    rng = random.Random(args.seed)
     parameters = list(student.parameters())
     optimiser = torch.optim.Adam(parameters, betas=(0.9, 0.99))
-    average, step = weights_of(student), 0
+    average = weights_of(student)
+    step = 0
     begun_ms = kept_ms = now_ms()
     while (spent := (now_ms() - begun_ms) / (60_000.0 * args.minutes)) < 1.0:
         rate = 0.5 * LEARNING_RATE * (1.0 + math.cos(math.pi * spent))

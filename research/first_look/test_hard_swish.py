@@ -30,7 +30,8 @@ def teacher():
 
 
 def test_the_student_starts_with_the_weights_of_its_teacher_and_comes_nearer(teacher, tmp_path):
-    student, rng = hard_swish.student_of(teacher), random.Random(0)
+    student = hard_swish.student_of(teacher)
+    rng = random.Random(0)
     of_teacher = teacher.state_dict()
     weights = hard_swish.weights_of(student)
     assert weights.keys() == of_teacher.keys()
@@ -51,12 +52,14 @@ def test_the_student_starts_with_the_weights_of_its_teacher_and_comes_nearer(tea
     hard_swish.keep(hard_swish.weights_of(student), teacher, {'licence': 'mine'}, file, 12)
     kept = load_yolox(file)
     assert kept.config.activation == 'hard_swish'
-    found, wanted = kept.backbone(pixels)[0], student.backbone(pixels)[0]
+    found = kept.backbone(pixels)[0]
+    wanted = student.backbone(pixels)[0]
     assert (found - wanted).abs().mean() < 0.01 * wanted.abs().mean()  # stored as float16
 
 
 def test_samples_fill_the_input_whatever_the_image(teacher):
-    rng, frames = random.Random(1), [Picture(seed) for seed in range(8)]
+    rng = random.Random(1)
+    frames = [Picture(seed) for seed in range(8)]
     for _ in range(100):
         pixels = hard_swish.sample(frames, (96, 160), rng)
         assert pixels.shape == (3, 96, 160) and 0.0 <= pixels.min() <= pixels.max() <= 255.0

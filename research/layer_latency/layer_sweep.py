@@ -11,21 +11,22 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+import numpy as np
+import torch
 from layers import ConvolutionShape
+from step_latency import StepModel, fit_step_model
+from torch.nn.functional import conv2d
 
-from deadline_perception.core.device import check_device
 from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns
 
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
 _OUTER_CHANNELS = 4  # of the layers around the measured one: few, so that they cost little
-HEAD_START_CYCLES = 4_000_000  # about 2 ms, in which the CPU hands all runs of a visit to the GPU
 _Z_95 = 1.96
+Samples = dict[ConvolutionShape, list[float]]
 
 
 @dataclass(frozen=True)
@@ -48,27 +49,6 @@ class Sweep:
     def shapes(self) -> tuple[ConvolutionShape, ...]:
         """The layer with each of the values."""
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
-
-
-@dataclass(frozen=True)
-class MeasuredLayers:
-    """Durations of layers on one device.
-
-    Attributes:
-        samples_ms: layer to its durations in ms, in the order of their measurement; added to while measuring.
-    """
-
-    samples_ms: dict[ConvolutionShape, list[float]]
-
-    def median_ms(self, shape: ConvolutionShape) -> float:
-        """Median duration of a layer in ms.
-
-        Raises:
-            ValueError: the layer was not measured.
-        """
-        if not self.samples_ms.get(shape):
-            raise ValueError(f'{shape} was not measured')
-        return statistics.median(self.samples_ms[shape])
 
 
 @dataclass(frozen=True)
@@ -106,116 +86,102 @@ def median_uncertainty(samples_ms: Sequence[float]) -> float:
 
 
 class LayerTimer:
-    """Times convolutions on one device, each as the middle layer of three. Channels last, as the detector runs them.
+    """Times convolutions on the CPU, each as the middle layer of three. Channels last, as the detector runs them."""
 
-    Raises:
-        DeviceNotFound: the device is not in this machine.
-        ValueError: the device has another name.
-    """
-
-    def __init__(self, device: str = 'cpu') -> None:
-        check_device(device)
-        self._device = device
-        self._noise: Any = None
+    def __init__(self) -> None:
+        self._noise = torch.empty(0)
 
     def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
         """Runs the network, once or more, and returns what the middle layer took in each run, ms.
 
         Before them come up to two runs that are not measured: they prepare the kernels and fill the caches.
         """
-        import torch
-        from torch.nn.functional import conv2d
-
         before = self._weight(shape.in_channels, _OUTER_CHANNELS, 1)
         weight = self._weight(shape.out_channels, shape.in_channels, shape.kernel)
         after = self._weight(_OUTER_CHANNELS, shape.out_channels, 1)
-        image = torch.rand(
-            shape.batch, _OUTER_CHANNELS, shape.height, shape.width, device=self._device
-        )
+        image = torch.rand(1, _OUTER_CHANNELS, shape.height, shape.width)
         image = image.contiguous(memory_format=torch.channels_last)
         warm_up = min(runs, 2)
-        marks = []
-        device_in_use = nullcontext() if self._device == 'cpu' else torch.cuda.device(self._device)
-        with torch.inference_mode(), device_in_use:
-            for run in range(-warm_up, runs):
-                if run == 0 and self._device != 'cpu':
-                    torch.cuda._sleep(
-                        HEAD_START_CYCLES
-                    )  # else a short layer is timed by how fast it is launched
+        times_ms = []
+        with torch.inference_mode():
+            for _ in range(warm_up + runs):
                 features = conv2d(image, before)
-                started = self._mark()
+                begun_ns = now_ns()
                 features = conv2d(features, weight, None, shape.stride, shape.kernel // 2)
-                ended = self._mark()
+                times_ms.append(ms_from_ns(now_ns() - begun_ns))
                 conv2d(features, after)
-                marks.append((started, ended))
-        return self._durations(marks[warm_up:])
+        return times_ms[warm_up:]
 
-    def _weight(self, out_channels: int, in_channels: int, kernel: int):
+    def _weight(self, out_channels: int, in_channels: int, kernel: int) -> torch.Tensor:
         """Random weights; all layers share their memory."""
-        import torch
-
         size = out_channels * in_channels * kernel**2
-        if self._noise is None or len(self._noise) < size:
-            self._noise = torch.rand(size, device=self._device) - 0.5
-        return (
-            self._noise[:size].view(out_channels, kernel, kernel, in_channels).permute(0, 3, 1, 2)
-        )
-
-    def _mark(self):
-        if self._device == 'cpu':
-            return now_ns()
-        import torch
-
-        event = torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self._device))
-        return event
-
-    def _durations(self, marks: list[tuple]) -> list[float]:
-        if self._device == 'cpu':
-            return [ms_from_ns(ended - started) for started, ended in marks]
-        marks[-1][1].synchronize()
-        return [started.elapsed_time(ended) for started, ended in marks]
+        if len(self._noise) < size:
+            self._noise = torch.rand(size) - 0.5
+        values = self._noise[:size].view(out_channels, kernel, kernel, in_channels)
+        return values.permute(0, 3, 1, 2)
 
 
 def measure_layers(
-    samples_ms: dict[ConvolutionShape, list[float]],
-    timer: LayerTimer,
-    repetition: Repetition,
-    rng: random.Random,
-) -> Iterator[int]:
-    """Adds durations to every layer until they are enough; may be left at any time.
-
-    Args:
-        samples_ms: layer to its durations so far; added to in place.
-        timer, repetition: run the layers, and say when that was often enough.
-        rng: draws the order of every round.
-
-    Yields:
-        After every visit of a layer, how many layers are done.
-    """
-    open_layers = [shape for shape, samples in samples_ms.items() if not repetition.enough(samples)]
+    shapes: Iterable[ConvolutionShape], timer: LayerTimer, repetition: Repetition, limit_ms: float
+) -> Samples:
+    """Durations of layers in ms, measured until all are known well enough, or the time is over; blocks."""
+    samples_ms: Samples = {shape: [] for shape in shapes}
+    until_ms = now_ms() + limit_ms
+    rng = random.Random(0)
+    open_layers = list(samples_ms)
     while open_layers:
         rng.shuffle(open_layers)
-        left = []
-        for number, shape in enumerate(open_layers):
+        for shape in open_layers:
             samples = samples_ms[shape]
             runs = round(_VISIT_MS / samples[-1]) if samples else 1
-            samples.append(
-                statistics.median(timer.time_layer(shape, min(max(runs, 1), _MOST_RUNS)))
-            )
-            if not repetition.enough(samples):
-                left.append(shape)
-            yield len(samples_ms) - len(left) - (len(open_layers) - number - 1)
-        open_layers = left
+            times_ms = timer.time_layer(shape, min(max(runs, 1), _MOST_RUNS))
+            samples.append(statistics.median(times_ms))
+            if now_ms() > until_ms:
+                return samples_ms
+        open_layers = [one for one in open_layers if not repetition.enough(samples_ms[one])]
+    return samples_ms
 
 
-def measure_for(
-    shapes: Iterable[ConvolutionShape], timer: LayerTimer, repetition: Repetition, limit_ms: float
-) -> MeasuredLayers:
-    """Measures layers until all are known well enough, or the time is over; blocks."""
-    measured = MeasuredLayers({shape: [] for shape in shapes})
-    until_ms = now_ms() + limit_ms
-    for _ in measure_layers(measured.samples_ms, timer, repetition, random.Random(0)):
-        if now_ms() > until_ms:
-            break
-    return measured
+@dataclass(frozen=True)
+class SweepResult:
+    """A measured sweep and what was predicted for it.
+
+    Attributes:
+        count: values of the sweep that were measured.
+        model: fitted to all of them.
+        few: the same steps, with bounds from four of them.
+        few_values: those four.
+        few_error: mean absolute percentage error of `few` over the other values, as a share.
+    """
+
+    sweep: Sweep
+    count: int
+    model: StepModel
+    few: StepModel
+    few_values: tuple[int, ...]
+    few_error: float
+
+
+def evaluate_sweep(sweep: Sweep, measured: Samples, steps: StepModel | None = None) -> SweepResult:
+    """Fits a sweep and predicts it from four of its measurements.
+
+    Args:
+        sweep: to predict.
+        measured: durations of its layers; values that were not reached are left out.
+        steps: depth and period found elsewhere on the same device; those of this sweep when None.
+    """
+    reached = {
+        value: statistics.median(measured[shape])
+        for value, shape in zip(sweep.values, sweep.shapes)
+        if measured[shape]
+    }
+    model = fit_step_model(list(reached), list(reached.values()))
+    shape = steps or model
+    chosen = shape.choose_values(list(reached))
+    few = shape.with_bounds(chosen, [reached[value] for value in chosen])
+    errors = [
+        abs(few.predict(value) / latency - 1.0)
+        for value, latency in reached.items()
+        if value not in chosen
+    ]
+    return SweepResult(sweep, len(reached), model, few, chosen, float(np.mean(errors)))

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-LEAST_VALUES = 4
 _DEPTHS = (*range(1, 33), *range(40, 129, 8), *range(160, 257, 32))
 _PERIODS = (1, 2, 4, 8, 16, 32, 64, 128)
 _STEPS_SEEN = 4  # steps and periods that a sweep must show before they are believed
@@ -72,12 +71,7 @@ class StepModel:
         return f'steps of {self.depth}, {levels}'
 
     def predict(self, value: float) -> float:
-        """Latency in ms at a value of the dimension; never below 0.
-
-        Raises:
-            ValueError: the value is not finite or below 1.
-        """
-        _check_values([value])
+        """Latency in ms at a value of the dimension, at least 1; never below 0."""
         line = self.upper if self._on_upper(value) else self.lower
         return max(
             0.0, line.slope_ms * math.ceil(value / self.depth) * self.depth + line.intercept_ms
@@ -87,15 +81,8 @@ class StepModel:
         """Which of the values to measure for another layer: the first and the last on each level.
 
         For a single level, or where the values show only one, the first two and the last two.
-
-        Raises:
-            ValueError: fewer than four values.
         """
         ordered = sorted(set(values))
-        if len(ordered) < LEAST_VALUES:
-            raise ValueError(
-                f'{len(ordered)} values to choose from, expected at least {LEAST_VALUES}'
-            )
         upper = [value for value in ordered if self._on_upper(value)]
         lower = [value for value in ordered if not self._on_upper(value)]
         if len(upper) < 2 or len(lower) < 2:
@@ -111,9 +98,10 @@ class StepModel:
             latencies_ms: what was measured there, each above 0 ms.
 
         Raises:
-            ValueError: lengths differ, a number is out of range, or all values lie on one step.
+            ValueError: all values lie on one step.
         """
-        sizes, latencies = _check(values, latencies_ms)
+        sizes = np.asarray(values, float)
+        latencies = np.asarray(latencies_ms, float)
         rounded = self._rounded(sizes)
         upper = self._on_upper(sizes)
         lines = [
@@ -157,16 +145,10 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
         values: sizes of the dimension, at least 1 each, at least four different ones. Steps are found only as far as
             the sweep resolves and repeats them: four times at least.
         latencies_ms: what was measured at them, each above 0 ms.
-
-    Raises:
-        ValueError: lengths differ, too few values, or a number is out of range.
     """
-    sizes, latencies = _check(values, latencies_ms)
+    sizes = np.asarray(values, float)
+    latencies = np.asarray(latencies_ms, float)
     distinct = np.unique(sizes)
-    if len(distinct) < LEAST_VALUES:
-        raise ValueError(
-            f'sweep has {len(distinct)} different values, expected at least {LEAST_VALUES}'
-        )
     line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(
         sizes.tolist(), latencies.tolist()
     )
@@ -184,36 +166,6 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
             best = model
             least = score
     return best
-
-
-def check_latencies(latencies_ms: Sequence[float], count: int) -> np.ndarray:
-    """So many latencies as an array.
-
-    Raises:
-        ValueError: another number of them, or one that is not finite or not above 0 ms.
-    """
-    latencies = np.asarray(latencies_ms, dtype=float)
-    if latencies.shape != (count,):
-        raise ValueError(f'{latencies.size} latencies for {count} layers, expected one for each')
-    wrong = latencies[~(np.isfinite(latencies) & (latencies > 0.0))]
-    if len(wrong):
-        raise ValueError(f'latency is {wrong[0]} ms, expected a finite number above 0')
-    return latencies
-
-
-def _check(values: Sequence[float], latencies_ms: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    sizes = _check_values(values)
-    return sizes, check_latencies(latencies_ms, len(sizes))
-
-
-def _check_values(values: Sequence[float]) -> np.ndarray:
-    sizes = np.asarray(values, dtype=float)
-    wrong = sizes[~(np.isfinite(sizes) & (sizes >= 1.0))]
-    if len(wrong):
-        raise ValueError(
-            f'value of the dimension is {wrong[0]}, expected a finite number of at least 1'
-        )
-    return sizes
 
 
 def _candidates(distinct: np.ndarray) -> Iterator[tuple[int, int, int]]:

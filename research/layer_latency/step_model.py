@@ -1,4 +1,4 @@
-"""Error of layer times predicted from few measurements: over channels, on sparse sweeps, for random convolutions.
+"""Error of layer times predicted from few measurements: over channels, and on sparse sweeps.
 
     python research/layer_latency/step_model.py [--quick]
 
@@ -8,17 +8,11 @@ Beside every model stand latency linear in operations and a random forest, which
    values; error on the others. Linear and forest learn from four values spread evenly.
 2. Held-out sparse sweeps (Jetson paper, section 3.4.3): nine other numbers of filters, steps from the first sweep,
    bounds from four values each. Linear learns from four, spread evenly; the forest from those and the first sweep, too.
-3. Random convolutions that no model saw: the combined model, fitted to some others and given the steps of channels,
-   filters and width. Linear and forest learn from as many measurements as the combined model used in all, these sweeps
-   included, but all of them random convolutions, which suits them better.
-
 All layers are measured in turns. Prints a table and writes results/step_model.json.
 """
 
 from __future__ import annotations
 
-import math
-import random
 import statistics
 import sys
 from collections.abc import Sequence
@@ -26,19 +20,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from convolution_model import ConvolutionModel, fit_convolution_model
 from layer_sweep import (
     LayerTimer,
-    MeasuredLayers,
     Repetition,
+    Samples,
     Sweep,
-    measure_for,
+    SweepResult,
+    evaluate_sweep,
+    measure_layers,
     median_uncertainty,
 )
 from layers import ConvolutionShape
 from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestRegressor
-from sweep_result import SweepResult, evaluate_sweep
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.tools.profile import restart_with_environment
@@ -46,7 +40,8 @@ from deadline_perception.tools.profile import restart_with_environment
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
 
-SEED = 11  # other layers than those that the model was developed on
+SEED = 11  # of the forest
+SIDE = 28  # height and width of the swept layers' input in px, where they are not swept
 TREES = 300
 LONGEST_MS = 300_000.0  # to measure
 
@@ -56,56 +51,18 @@ class Plan:
     """What is measured.
 
     Attributes:
-        side: height and width of the swept layers' input in px, where they are not swept.
         channels, filters, sides: values of the sweeps; sides in px, of the input's width.
         sparse_filters: filters of the held-out sweeps.
-        learned, tested: random convolutions for the combined model, and for the test.
-        longest_side: of random convolutions' inputs in px.
-        most_operations: of random convolutions, so that none takes the time of all others.
     """
 
-    side: int
     channels: range
     filters: range
     sides: range
     sparse_filters: range
-    learned: int
-    tested: int
-    longest_side: int
-    most_operations: float
 
 
-CPU = Plan(28, range(10, 267), range(1, 131), range(10, 75), range(100, 244, 16), 300, 200, 80, 3e8)
-QUICK = replace(
-    CPU,
-    channels=range(10, 75),
-    filters=range(1, 67),
-    sides=range(10, 43),
-    sparse_filters=range(100, 244, 72),
-    learned=120,
-    tested=60,
-)
-
-
-def random_convolutions(count: int, plan: Plan, rng: random.Random) -> list[ConvolutionShape]:
-    """Different convolutions; channels and sides are drawn evenly on a logarithmic scale."""
-
-    def draw(low: int, high: int) -> int:
-        return round(math.exp(rng.uniform(math.log(low), math.log(high))))
-
-    found: dict[ConvolutionShape, None] = {}
-    while len(found) < count:
-        shape = ConvolutionShape(
-            draw(8, 512),
-            draw(8, 512),
-            rng.choice((1, 3, 5)),
-            rng.choice((1, 2)),
-            draw(7, plan.longest_side),
-            draw(7, plan.longest_side),
-        )
-        if shape.operations <= plan.most_operations:
-            found[shape] = None
-    return list(found)
+CPU = Plan(range(10, 267), range(1, 131), range(10, 75), range(100, 244, 16))
+QUICK = Plan(range(10, 75), range(1, 67), range(10, 43), range(100, 244, 72))
 
 
 def fit_linear(operations: np.ndarray, latencies: np.ndarray) -> np.ndarray:
@@ -133,7 +90,7 @@ def predict_simply(
     asked: list[ConvolutionShape],
     linear_from: list[ConvolutionShape],
     forest_from: list[ConvolutionShape],
-    measured: MeasuredLayers,
+    measured: Samples,
 ) -> dict[str, np.ndarray]:
     """What the two baselines say of the layers asked for, ms, having learned from others."""
 
@@ -151,17 +108,17 @@ def predict_simply(
     }
 
 
-def latencies_of(shapes: list[ConvolutionShape], measured: MeasuredLayers) -> np.ndarray:
+def latencies_of(shapes: list[ConvolutionShape], measured: Samples) -> np.ndarray:
     """Median latencies in ms."""
-    return np.array([measured.median_ms(shape) for shape in shapes])
+    return np.array([statistics.median(measured[shape]) for shape in shapes])
 
 
 def errors_of_sweep(
-    sweep: Sweep, measured: MeasuredLayers, known: Sequence[ConvolutionShape] = ()
+    sweep: Sweep, measured: Samples, known: Sequence[ConvolutionShape] = ()
 ) -> dict[str, float]:
     """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`,
     too."""
-    reached = [shape for shape in sweep.shapes if measured.samples_ms[shape]]
+    reached = [shape for shape in sweep.shapes if measured[shape]]
     four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
     others = [shape for shape in reached if shape not in four]
     observed = latencies_of(others, measured)
@@ -171,39 +128,10 @@ def errors_of_sweep(
     }
 
 
-def errors_of_random(
-    learned: list[ConvolutionShape],
-    pool: list[ConvolutionShape],
-    tested: list[ConvolutionShape],
-    sweeps: list[SweepResult],
-    measured: MeasuredLayers,
-) -> tuple[dict[str, dict], ConvolutionModel]:
-    """Mean and median absolute error per model, as shares, and the combined model."""
-    observed = latencies_of(tested, measured)
-    combined = fit_convolution_model(
-        learned,
-        latencies_of(learned, measured),
-        {result.sweep.dimension: result.model for result in sweeps},
-    )
-    predictions = {
-        'combined steps': np.array([combined.predict(shape) for shape in tested]),
-        **predict_simply(tested, pool, pool, measured),
-    }
-    relative = {name: np.abs(predicted / observed - 1.0) for name, predicted in predictions.items()}
-    return {
-        name: {
-            'mean': float(errors.mean()),
-            'median': float(np.median(errors)),
-            'p90': float(np.quantile(errors, 0.9)),
-        }
-        for name, errors in relative.items()
-    }, combined
-
-
 def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
     """The sweeps in which steps are found, and those that are held out."""
     layer = ConvolutionShape(
-        in_channels=128, out_channels=128, kernel=3, stride=1, height=plan.side, width=plan.side
+        in_channels=128, out_channels=128, kernel=3, stride=1, height=SIDE, width=SIDE
     )
     found_in = [
         Sweep('input channels', 'in_channels', layer, tuple(plan.channels)),
@@ -226,7 +154,7 @@ def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
     """What the result file says of a sweep; errors are shares."""
     return {
         'name': result.sweep.name,
-        'values': len(result.values),
+        'values': result.count,
         'depth': result.few.depth,
         'period': result.few.period,
         'upper_values': result.few.upper_values,
@@ -239,14 +167,12 @@ def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
 
 def judge(run: Run, report: dict) -> None:
     """Holds the errors against what was to be reached on this kind of device."""
-    combined = report['random']['combined steps']['mean']
     channels = report['sweeps'][0]
     sparse = report['sparse']
     linear = 'linear in operations'
     for name, error, other in (
         ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
         ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
-        ('random convolutions', combined, report['random'][linear]['mean']),
     ):
         run.goal(f'{name}, relative to {linear}', error / other, most=1.0 / 3.0)
 
@@ -257,12 +183,10 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
     for result, record in zip(results, report['sweeps']):
         what = f'{result.sweep.name}, from four values'
         rows.append((what, str(result.model), result.few_error))
-        rows += [(what, model, error) for model, error in record['baselines'].items()]
+        rows += [(what, *item) for item in record['baselines'].items()]
     what = f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps, from four values each'
     rows.append((what, 'the same steps', report['sparse']['four_error']))
-    rows += [(what, model, error) for model, error in report['sparse']['baselines'].items()]
-    what = f'{report["measurements"]["tested"]} random convolutions'
-    rows += [(what, model, errors['mean']) for model, errors in report['random'].items()]
+    rows += [(what, *item) for item in report['sparse']['baselines'].items()]
     show(
         f'mean error of predicted layer times on {device}',
         ('what', 'model', 'error'),
@@ -271,7 +195,7 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
     )
     print(
         f'{report["layers"]} layers, visited {report["visits_per_layer"]:.0f} times (median) and known to '
-        f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["cost_models"]} cost models found'
+        f'{report["uncertainty_of_medians"]:.1%} (95 %)'
     )
 
 
@@ -281,17 +205,14 @@ def main(run: Run) -> None:
     facts = read_device_facts()
     plan = QUICK if run.quick else CPU
     swept, held_out = sweeps_of(plan)
-    as_many = plan.learned + sum(len(sweep.values) for sweep in swept)
-    drawn = random_convolutions(as_many + plan.tested, plan, random.Random(SEED))
-    pool = drawn[:as_many]
-    tested = drawn[as_many:]
-    layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes] + drawn
+    layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes]
     # Layers finish when the median is known to 0.5 %; usually the time is over before.
     repetition = Repetition(accuracy=0.005, most=200)
-    measured = measure_for(layers, LayerTimer(), repetition, 42_000.0 if run.quick else LONGEST_MS)
+    limit_ms = 15_000.0 if run.quick else LONGEST_MS
+    measured = measure_layers(layers, LayerTimer(), repetition, limit_ms)
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
-    first = [shape for shape in swept[0].shapes if measured.samples_ms[shape]]
+    first = [shape for shape in swept[0].shapes if measured[shape]]
     records = [
         *(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
         *(
@@ -300,17 +221,12 @@ def main(run: Run) -> None:
         ),
     ]
     held_out_records = records[len(results) :]
-    errors, combined = errors_of_random(pool[: plan.learned], pool, tested, results, measured)
     report = {
         'device': asdict(facts),
         'quick': run.quick,
-        'layers': len(measured.samples_ms),
-        'visits_per_layer': statistics.median(
-            len(samples) for samples in measured.samples_ms.values()
-        ),
-        'uncertainty_of_medians': statistics.median(
-            map(median_uncertainty, measured.samples_ms.values())
-        ),
+        'layers': len(measured),
+        'visits_per_layer': statistics.median(map(len, measured.values())),
+        'uncertainty_of_medians': statistics.median(map(median_uncertainty, measured.values())),
         'sweeps': records,
         'sparse': {
             'four_error': statistics.fmean(record['four_error'] for record in held_out_records),
@@ -319,14 +235,6 @@ def main(run: Run) -> None:
                 for model in held_out_records[0]['baselines']
             },
         },
-        'random': errors,
-        'measurements': {
-            'combined_random': plan.learned,
-            'combined_sweeps': as_many - plan.learned,
-            'baselines': as_many,
-            'tested': plan.tested,
-        },
-        'cost_models': combined.cost_models,
     }
     print_report(report, results, str(facts))
     judge(run, report)

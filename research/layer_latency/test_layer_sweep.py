@@ -1,35 +1,22 @@
-"""Layers timed in the middle of three, in turns, until their medians are known."""
+"""Layers timed in the middle of three, in turns, until their medians are known; sweeps predicted from four values."""
 
 import math
 import random
 from dataclasses import replace
 
 import pytest
-import torch
 from layer_sweep import (
     LayerTimer,
-    MeasuredLayers,
     Repetition,
+    Sweep,
+    evaluate_sweep,
     measure_layers,
     median_uncertainty,
 )
 from layers import ConvolutionShape
+from step_latency import Line, StepModel
 
 LAYER = ConvolutionShape(in_channels=4, out_channels=6, kernel=3, stride=2, height=9, width=7)
-
-
-class TimerOfKnownLayers:
-    """Says what it was told, and remembers in which order it was asked."""
-
-    def __init__(self, rng: random.Random, spread: dict[ConvolutionShape, float]) -> None:
-        self.rng = rng
-        self.spread = spread
-        self.asked = []
-
-    def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
-        self.asked.append((shape, runs))
-        factors = [1.0 + self.spread[shape] * self.rng.uniform(-1.0, 1.0) for _ in range(runs)]
-        return [shape.in_channels * factor for factor in factors]
 
 
 def test_uncertainty_of_the_median_by_hand():
@@ -41,50 +28,44 @@ def test_uncertainty_of_the_median_by_hand():
     assert median_uncertainty(samples) == pytest.approx(10.0 / 26.0)
 
 
-def test_runs_unsteady_layers_more_often_and_in_turns():
+class TimerOfKnownLayers:
+    """Says what it was told."""
+
+    def __init__(self, noise: dict[ConvolutionShape, float]) -> None:
+        self.rng = random.Random(1)
+        self.noise = noise
+
+    def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
+        share = self.noise[shape]
+        return [
+            shape.in_channels * (1.0 + share * self.rng.uniform(-1.0, 1.0)) for _ in range(runs)
+        ]
+
+
+def test_unsteady_layers_run_more_often():
     steady = replace(LAYER, in_channels=1)
     unsteady = replace(LAYER, in_channels=2)
-    timer = TimerOfKnownLayers(random.Random(1), {steady: 0.0, unsteady: 0.2})
-    samples = {steady: [], unsteady: []}
+    timer = TimerOfKnownLayers({steady: 0.0, unsteady: 0.2})
     repetition = Repetition(accuracy=0.01, least=6, most=40)
-    done = list(measure_layers(samples, timer, repetition, random.Random(2)))
-    assert (len(samples[steady]), len(samples[unsteady])) == (6, 40)
-    assert done[-1] == 2 and done == sorted(done)
-    first = [shape for shape, _ in timer.asked[:12]]
-    assert all({steady, unsteady} == set(first[turn : turn + 2]) for turn in range(0, 12, 2))
-    # 4 ms of a layer that takes 1
-    assert {runs for shape, runs in timer.asked[2:] if shape == steady} == {4}
+    found = measure_layers([steady, unsteady], timer, repetition, math.inf)
+    assert (len(found[steady]), len(found[unsteady])) == (6, 40)
 
 
-def test_goes_on_where_it_was_left():
-    samples = {LAYER: [1.0] * 5}
-    timer = TimerOfKnownLayers(random.Random(1), {LAYER: 0.0})
-    repetition = Repetition(accuracy=10.0, least=6, most=6)
-    list(measure_layers(samples, timer, repetition, random.Random(2)))
-    assert len(samples[LAYER]) == 6 and len(timer.asked) == 1
-    assert list(measure_layers(samples, timer, repetition, random.Random(2))) == []
+def test_times_the_middle_layer():
+    assert min(LayerTimer().time_layer(LAYER, 3)) > 0.0
 
 
-def test_an_unmeasured_layer_is_refused():
-    measured = MeasuredLayers({LAYER: [1.0, 3.0, 2.0]})
-    assert measured.median_ms(LAYER) == 2.0
-    with pytest.raises(ValueError, match='was not measured'):
-        measured.median_ms(replace(LAYER, height=3))
+TRUTH = StepModel(16, 1, 1, Line(0.01, 0.2), Line(0.01, 0.2), 0.0)
+SWEEP = Sweep('filters', 'out_channels', ConvolutionShape(8, 8, 3, 1, 9, 9), tuple(range(1, 130)))
+TIMES = {shape: [TRUTH.predict(value)] * 3 for value, shape in zip(SWEEP.values, SWEEP.shapes)}
 
 
-@pytest.mark.parametrize(
-    'device',
-    [
-        'cpu',
-        pytest.param(
-            'cuda', marks=pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')
-        ),
-    ],
-)
-def test_times_the_middle_layer(device):
-    timer = LayerTimer(device)
-    large = ConvolutionShape(256, 256, kernel=3, stride=1, height=32, width=32, batch=2)
-    small = timer.time_layer(LAYER, 3)
-    longer = timer.time_layer(large, 3)
-    assert len(small) == len(longer) == 3
-    assert min(small + longer) > 0.0
+def test_four_values_predict_the_others():
+    measured = TIMES | {shape: [] for shape in SWEEP.shapes[:20]}
+    result = evaluate_sweep(SWEEP, measured)
+    found = (result.model.depth, result.few.depth, len(result.few_values), result.count)
+    assert found == (16, 16, 4, 109)
+    assert result.few_error == pytest.approx(0.0, abs=1e-6)
+    other = StepModel(64, 1, 1, TRUTH.upper, TRUTH.lower, 0.0)
+    result = evaluate_sweep(SWEEP, TIMES, other)
+    assert result.few.depth == 64 and result.few_error > 0.05

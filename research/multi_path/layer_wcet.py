@@ -13,16 +13,16 @@ longest interruption of a fitted layer at that utilisation. Interrupted are runs
 away, and without a co-runner those that take 1.5 times as long as another of their visit (on a CPU only). The WCET,
 which is fitted to the other runs, is shown against these as well.
 
-One bound is made for each utilisation, and one from the worst of all utilisations. The contention-oblivious estimate is
-assumption 1 alone, fitted to mean times without a co-runner; "calibrated" it is raised by the factor with which it
-covers
-the fitted layers at that utilisation, or at all of them, and has the same allowance.
+A bound is made for each utilisation. The contention-oblivious estimate is assumption 1 alone, fitted to mean times
+without a co-runner; "calibrated" it is raised by the factor with which it covers the fitted layers at that utilisation,
+and has the same allowance.
 
 Prints a table, writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import sys
@@ -33,11 +33,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
-from group_norm import GroupNormShape, LayerShape
 from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
-from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from interval_model import (
+    CoveringModel,
+    IntervalModel,
+    LayerCounts,
+    Processor,
+    measure_bandwidth_gb_s,
+    read_cpu_lanes,
+)
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
-from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.extras.evaluation.sample_size import bounded_share
@@ -45,119 +50,74 @@ from deadline_perception.timing.contention.sensors import read_cpu_times
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from layers import ConvolutionShape
+from layers import ConvolutionShape, GroupNormShape, LayerShape
 from parts.harness import Run, option, run_script, show
 
 UTILISATIONS = (0.0, 0.5, 1.0)
 FOREIGN_CORES = 0.05  # part of a core that programs other than the network and the co-runner may take in a round
 CO_RUNNER_OFF = 0.1  # most that the co-runner's utilisation may differ from the one that was set
 GOALS = {'convolution': 0.15, 'group_norm': 0.25}  # mean over-estimate of the longest time
+
+
+def layers_of(convolutions: str, norms: str) -> tuple[LayerShape, ...]:
+    """Layers of texts: input and output channels, kernel, stride, height, width; channels, height, width of norms."""
+    numbers = [
+        [tuple(map(int, row.split())) for row in text.split(',')] for text in (convolutions, norms)
+    ]
+    return (
+        *(ConvolutionShape(*row) for row in numbers[0]),
+        *(GroupNormShape(channels, 32, *size) for channels, *size in numbers[1]),
+    )
+
+
 # Table VI of the multi-path paper (2020); "group size 32" read as 32 groups, as its detection library has it.
-TABLE_VI = (
-    *(
-        ConvolutionShape(*row)
-        for row in (
-            (64, 256, 1, 1, 136, 240),
-            (256, 128, 1, 1, 136, 240),
-            (128, 512, 1, 1, 68, 120),
-            (256, 512, 1, 2, 136, 240),
-            (512, 128, 1, 1, 68, 120),
-            (512, 256, 1, 1, 68, 120),
-            (256, 1024, 1, 1, 34, 60),
-        )
-    ),
-    *(
-        GroupNormShape(channels, 32, height, width)
-        for channels, height, width in (
-            (64, 272, 480),
-            (64, 136, 240),
-            (256, 136, 240),
-            (128, 136, 240),
-            (128, 68, 120),
-            (512, 68, 120),
-            (256, 68, 120),
-        )
-    ),
+TABLE_VI = layers_of(
+    """
+    64 256 1 1 136 240, 256 128 1 1 136 240, 128 512 1 1 68 120, 256 512 1 2 136 240,
+    512 128 1 1 68 120, 512 256 1 1 68 120, 256 1024 1 1 34 60
+    """,
+    """
+    64 272 480, 64 136 240, 256 136 240, 128 136 240, 128 68 120, 512 68 120, 256 68 120
+    """,
 )
-FITTED = (
-    *(
-        ConvolutionShape(*row)
-        for row in (
-            (64, 64, 1, 1, 136, 240),
-            (64, 128, 1, 1, 136, 240),
-            (128, 128, 1, 1, 136, 240),
-            (256, 64, 1, 1, 136, 240),
-            (128, 256, 1, 1, 68, 120),
-            (256, 512, 1, 1, 68, 120),
-            (512, 64, 1, 1, 68, 120),
-            (1024, 256, 1, 1, 34, 60),
-            (512, 512, 1, 1, 34, 60),
-            (256, 512, 1, 1, 34, 60),
-            (96, 320, 1, 1, 100, 180),
-            (320, 96, 1, 1, 100, 180),
-            (192, 384, 1, 1, 80, 140),
-            (64, 384, 1, 1, 90, 160),
-            (384, 128, 1, 1, 120, 200),
-            (128, 768, 1, 1, 50, 90),
-            (128, 256, 1, 2, 136, 240),
-            (512, 1024, 1, 2, 68, 120),
-            (256, 256, 1, 2, 68, 120),
-            (256, 384, 1, 2, 120, 200),
-            (192, 512, 1, 2, 100, 200),
-            (384, 512, 1, 2, 100, 180),
-            (256, 640, 1, 2, 80, 160),
-            (320, 512, 1, 2, 136, 200),
-            (256, 768, 1, 2, 136, 240),
-            (384, 512, 1, 2, 136, 240),
-            (192, 640, 1, 2, 160, 260),
-            (64, 320, 1, 1, 136, 240),
-            (320, 128, 1, 1, 136, 240),
-            (96, 288, 1, 1, 140, 250),
-            (256, 1152, 1, 1, 36, 64),
-        )
-    ),
-    *(
-        GroupNormShape(channels, 32, height, width)
-        for channels, height, width in (
-            (32, 272, 480),
-            (96, 200, 360),
-            (128, 100, 180),
-            (256, 100, 180),
-            (64, 200, 360),
-            (512, 34, 60),
-            (1024, 34, 60),
-            (192, 100, 160),
-            (384, 90, 160),
-            (64, 100, 180),
-            (320, 68, 120),
-            (128, 200, 300),
-            (64, 240, 400),
-            (160, 136, 240),
-            (96, 272, 480),
-            (64, 300, 520),
-            (288, 136, 240),
-            (576, 68, 120),
-        )
-    ),
+FITTED = layers_of(
+    """
+    64 64 1 1 136 240, 64 128 1 1 136 240, 128 128 1 1 136 240, 256 64 1 1 136 240,
+    128 256 1 1 68 120, 256 512 1 1 68 120, 512 64 1 1 68 120, 1024 256 1 1 34 60,
+    512 512 1 1 34 60, 256 512 1 1 34 60, 96 320 1 1 100 180, 320 96 1 1 100 180,
+    192 384 1 1 80 140, 64 384 1 1 90 160, 384 128 1 1 120 200, 128 768 1 1 50 90,
+    128 256 1 2 136 240, 512 1024 1 2 68 120, 256 256 1 2 68 120, 256 384 1 2 120 200,
+    192 512 1 2 100 200, 384 512 1 2 100 180, 256 640 1 2 80 160, 320 512 1 2 136 200,
+    256 768 1 2 136 240, 384 512 1 2 136 240, 192 640 1 2 160 260, 64 320 1 1 136 240,
+    320 128 1 1 136 240, 96 288 1 1 140 250, 256 1152 1 1 36 64
+    """,
+    """
+    32 272 480, 96 200 360, 128 100 180, 256 100 180, 64 200 360, 512 34 60, 1024 34 60,
+    192 100 160, 384 90 160, 64 100 180, 320 68 120, 128 200 300, 64 240 400, 160 136 240,
+    96 272 480, 64 300 520, 288 136 240, 576 68 120
+    """,
 )
 SEED = 5
 
 
-@dataclass
+@dataclass(frozen=True)
 class Times:
     """What was seen of one layer: all runs, those not interrupted, the longest interruption, ms; and how many
-    visits."""
+    visits. On a GPU nothing counts as interrupted, since nobody sees whose kernels come between."""
 
-    every: list[float] = field(default_factory=list)
-    execution: list[float] = field(default_factory=list)
-    interruption: float = 0.0
-    visits: int = 0
+    every: list[float]
+    execution: list[float]
+    interruption: float
+    visits: int
 
-    def add(self, other: Times) -> None:
-        self.every += other.every
-        self.execution += other.execution
-        self.interruption = max(self.interruption, other.interruption)
-        self.visits += other.visits
+    @classmethod
+    def of(cls, visits: list[LayerVisit], on_gpu: bool, alone: bool) -> Times:
+        every = [time_ms for visit in visits for time_ms in visit.times_ms]
+        if on_gpu:
+            return cls(every, every, 0.0, len(visits))
+        execution = [time_ms for visit in visits for time_ms in visit.execution_ms(alone)]
+        longest = max(visit.interruption_ms(alone) for visit in visits)
+        return cls(every, execution, longest, len(visits))
 
     def measured(self, counts: LayerCounts) -> MeasuredLayer:
         worst = max(self.execution)
@@ -206,18 +166,11 @@ def undisturbed(rounds: list[Round]) -> list[Round]:
 
 
 def times_of(rounds: list[Round], on_gpu: bool, alone: bool) -> dict[LayerShape, Times]:
-    """Times of every layer; on a GPU nothing counts as interrupted, since nobody sees whose kernels come between."""
-    times: dict[LayerShape, Times] = {}
-    for shape, visit in (item for found in rounds for item in found.visits.items()):
-        execution, interruption = (
-            (visit.times_ms, 0.0)
-            if on_gpu
-            else (visit.execution_ms(alone), visit.interruption_ms(alone))
-        )
-        times.setdefault(shape, Times()).add(
-            Times(list(visit.times_ms), list(execution), interruption, 1)
-        )
-    return times
+    """Times of every layer."""
+    return {
+        shape: Times.of([found.visits[shape] for found in rounds], on_gpu, alone)
+        for shape in (*TABLE_VI, *FITTED)
+    }
 
 
 def achieved(rounds: list[Round]) -> float:
@@ -276,117 +229,95 @@ def judge_layers(
     """A row for every layer of the table at every utilisation."""
     fitted = {shape: counts[shape] for shape in FITTED}
     oblivious = fit_families(fitted, times[0.0], processor, fit_oblivious_model)
-
-    def bounds(
-        seen: dict[LayerShape, Times],
-    ) -> tuple[dict[str, CoveringModel], dict[str, float], float]:
-        """Models by family, calibration factors of the oblivious ones, and the allowance, ms."""
-        calibration_factors: dict[str, float] = {}
-        for shape in FITTED:
-            over = max(seen[shape].execution) / oblivious[shape.family].wcet_ms(counts[shape])
-            calibration_factors[shape.family] = max(
-                calibration_factors.get(shape.family, 1.0), over
-            )
-        return (
-            fit_families(fitted, seen, processor, fit_interval_model),
-            calibration_factors,
-            max(seen[shape].interruption for shape in FITTED),
-        )
-
     rows = []
-    for utilisation in UTILISATIONS:
-        models, calibration_factors, allowance = bounds(times[utilisation])
+    for utilisation, seen in times.items():
+        models = fit_families(fitted, seen, processor, fit_interval_model)
+        allowance = max(seen[shape].interruption for shape in FITTED)
+        factors = dict.fromkeys(oblivious, 1.0)
+        for shape, found in fitted.items():
+            over = max(seen[shape].execution) / oblivious[shape.family].wcet_ms(found)
+            factors[shape.family] = max(factors[shape.family], over)
         for number, shape in enumerate(TABLE_VI):
-            found, family = times[utilisation][shape], shape.family
-            wcet, guess = (
-                models[family].wcet_ms(counts[shape]),
-                oblivious[family].wcet_ms(counts[shape]),
-            )
+            found = seen[shape]
+            family = shape.family
+            wcet = models[family].wcet_ms(counts[shape])
+            guess = oblivious[family].wcet_ms(counts[shape])
             judged = {
                 'bound': wcet + allowance,
                 'oblivious': guess,
-                'oblivious_calibrated': guess * calibration_factors[family] + allowance,
+                'oblivious_calibrated': guess * factors[family] + allowance,
             }
             longest = max(found.every)
-            rows.append(
-                {
-                    'layer': f'{_kind(shape)} {number % (len(TABLE_VI) // 2) + 1}',
-                    'kind': _kind(shape),
-                    'shape': asdict(shape),
-                    'utilisation': utilisation,
-                    'visits': found.visits,
-                    'bounded_share': bounded_share(found.visits),
-                    'runs': len(found.every),
-                    'max_ms': longest,
-                    'wcet_ms': wcet,
-                    'allowance_ms': allowance,
-                    **{f'{name}_ms': value for name, value in judged.items()},
-                    **{f'{name}_over_max': value / longest - 1.0 for name, value in judged.items()},
-                    **{
-                        f'above_{name}': sum(time_ms > value for time_ms in found.every)
-                        for name, value in judged.items()
-                    },
-                    'interrupted': len(found.every) - len(found.execution),
-                    'uninterrupted_max_ms': max(found.execution),
-                    'wcet_over_uninterrupted': wcet / max(found.execution) - 1.0,
-                    'uninterrupted_above_wcet': sum(value > wcet for value in found.execution),
-                }
-            )
+            uninterrupted = max(found.execution)
+            row = {
+                'layer': f'{_kind(shape)} {number % (len(TABLE_VI) // 2) + 1}',
+                'kind': _kind(shape),
+                'shape': asdict(shape),
+                'utilisation': utilisation,
+                'visits': found.visits,
+                'bounded_share': bounded_share(found.visits),
+                'runs': len(found.every),
+                'max_ms': longest,
+                'wcet_ms': wcet,
+                'allowance_ms': allowance,
+                'interrupted': len(found.every) - len(found.execution),
+                'uninterrupted_max_ms': uninterrupted,
+                'wcet_over_uninterrupted': wcet / uninterrupted - 1.0,
+                'uninterrupted_above_wcet': sum(value > wcet for value in found.execution),
+            }
+            for name, value in judged.items():
+                row[f'{name}_ms'] = value
+                row[f'{name}_over_max'] = value / longest - 1.0
+                row[f'above_{name}'] = sum(time_ms > value for time_ms in found.every)
+            rows.append(row)
     return rows
+
+
+SHOWN = {
+    'kind': 'layers',
+    'utilisation': 'busy',
+    'achieved_utilisation': 'is',
+    'runs': 'runs',
+    'interrupted': 'cut',
+    'allowance_ms': 'allows ms',
+    'bound_over_max': 'bound',
+    'above_bound': 'above',
+    'goal': 'goal',
+    'met': 'met',
+    'wcet_over_uninterrupted': 'uncut',
+    'uninterrupted_above_wcet': 'above',
+    'oblivious_over_max': 'oblivious',
+    'above_oblivious': 'above',
+    'oblivious_calibrated_over_max': 'calibrated',
+    'above_oblivious_calibrated': 'above',
+}
 
 
 def summarise(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
     """Prints and returns what stands against the goals; `co_runner` is what it achieved, by utilisation."""
     summary = []
-    for kind, goal in GOALS.items():
-        for utilisation in UTILISATIONS:
-            group = [
-                row for row in rows if row['kind'] == kind and row['utilisation'] == utilisation
-            ]
-            entry = {
-                'kind': kind,
-                'utilisation': utilisation,
-                'goal': goal,
-                'achieved_utilisation': co_runner[utilisation],
-                'bounded_share': group[0]['bounded_share'],
-                'allowance_ms': group[0]['allowance_ms'],
-                **{
-                    key: float(np.mean([row[key] for row in group]))
-                    for key in group[0]
-                    if key.endswith(('_over_max', '_over_uninterrupted'))
-                },
-                **{
-                    key: sum(row[key] for row in group)
-                    for key in group[0]
-                    if key in ('runs', 'interrupted') or 'above_' in key
-                },
-            }
-            steady = abs(co_runner[utilisation] - utilisation) <= CO_RUNNER_OFF
-            entry['met'] = steady and entry['bound_over_max'] <= goal and entry['above_bound'] == 0
-            summary.append(entry)
-    keys = (
-        'kind',
-        'utilisation',
-        'achieved_utilisation',
-        'runs',
-        'interrupted',
-        'allowance_ms',
-        'bound_over_max',
-        'above_bound',
-        'goal',
-        'met',
-        'wcet_over_uninterrupted',
-        'uninterrupted_above_wcet',
-        'oblivious_over_max',
-        'above_oblivious',
-        'oblivious_calibrated_over_max',
-        'above_oblivious_calibrated',
-    )
+    for (kind, goal), utilisation in itertools.product(GOALS.items(), UTILISATIONS):
+        of = {'kind': kind, 'utilisation': utilisation}
+        group = [row for row in rows if row.items() >= of.items()]
+        entry = {
+            **of,
+            'goal': goal,
+            'achieved_utilisation': co_runner[utilisation],
+            'bounded_share': group[0]['bounded_share'],
+            'allowance_ms': group[0]['allowance_ms'],
+        }
+        for key in group[0]:
+            if key.endswith(('_over_max', '_over_uninterrupted')):
+                entry[key] = float(np.mean([row[key] for row in group]))
+            elif key in ('runs', 'interrupted') or 'above_' in key:
+                entry[key] = sum(row[key] for row in group)
+        steady = abs(co_runner[utilisation] - utilisation) <= CO_RUNNER_OFF
+        entry['met'] = steady and entry['bound_over_max'] <= goal and entry['above_bound'] == 0
+        summary.append(entry)
     show(
         'Layers of table VI beside a co-runner: bounds over the longest run, and runs above them, as shares',
-        'layers | busy | is | runs | cut | allows ms | bound | above | goal | met | '
-        'uncut | above | oblivious | above | calibrated | above',
-        [[entry[key] for key in keys] for entry in summary],
+        SHOWN.values(),
+        [[entry[key] for key in SHOWN] for entry in summary],
     )
     return summary
 

@@ -55,7 +55,9 @@ CPU_SCALES = ('BDD100K 540', 'Cityscapes 700')
 CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 BACKGROUND_BIAS = 4.0  # of random heads, so that few of their regions are certain of a class
 ENDS = ('full', 'cheapest')
-IMAGE_SIZE, IMAGES, MOST_ROUNDS = (1280, 720), 8, 10_000
+IMAGE_SIZE = (1280, 720)
+IMAGES = 8
+MOST_ROUNDS = 10_000
 QUICK_S = 8.0
 WARM_UP_SHARE = 0.15  # of the time; the networks that take longer for all paths skip the rest
 RANGE_GOAL = 20.0  # of street, as it ships: full path over the cheapest
@@ -132,7 +134,8 @@ def measure(case: Case, device: str) -> dict:
     use_engine(network, 'auto', device, WEIGHTS)
     engines = {Eager.identity: Eager(), network.engine.identity: network.engine}
     print(network.engine.notice, flush=True)
-    paths, rng = settings(network.path_space), random.Random(0)
+    paths = settings(network.path_space)
+    rng = random.Random(0)
 
     def time_path(engine: str, label: str) -> float:
         network.engine = engines[engine]
@@ -173,7 +176,8 @@ def measure(case: Case, device: str) -> dict:
 def show_case(result: dict) -> None:
     """Prints the table of one case."""
     size = 'x'.join(str(side) for side in reversed(result['input_size']))
-    heads, columns = ['one operator at a time'], []
+    heads = ['one operator at a time']
+    columns = []
     for variant in result['variants']:
         heads += [f'{variant["variant"]}\nmedian ms', 'p99 ms', 'of full', 'frames']
         full_ms = variant['rows'][0]['median_ms']

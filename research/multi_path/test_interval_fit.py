@@ -1,13 +1,11 @@
 """What the constrained regression promises: it covers what was measured, and is tight where the model is right."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
-from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from interval_model import IntervalModel, LayerCounts, Processor
 from layers import ConvolutionShape
 
 pytestmark = pytest.mark.slow
@@ -80,20 +78,6 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
     excess = [model.fits[0].wcet_ms(layer.counts) / layer.worst_ms for layer in layers]
     assert min(excess) >= 1 - 1e-9
     assert np.mean(excess) < 1.05
-
-
-@settings(max_examples=5, deadline=None)
-@given(noises, st.floats(0.0, 1.0), st.floats(0.0, 50.0))
-def test_larger_miss_latency_raises_bounds(noise: list[float], traffic: float, load: float) -> None:
-    """However the times came about, even without any misses: what they leave open counts as misses."""
-    layers = measured(IntervalModel(PROCESSOR, (0.9, load, 0.1, 1000.0), missing=traffic), noise)
-    model = fit_interval_model(layers, PROCESSOR)
-    slow = replace(PROCESSOR, miss_latency_cycles=1000 * PROCESSOR.miss_latency_cycles)
-    slowed = CoveringModel(tuple(replace(fit, processor=slow) for fit in model.fits))
-    for fit in model.fits:
-        assert 0 < fit.missing <= 1
-    for counts in COUNTS:
-        assert slowed.wcet_ms(counts) > model.wcet_ms(counts)
 
 
 def test_an_odd_layer_counts_once() -> None:

@@ -4,27 +4,18 @@ import os
 import signal
 
 import pytest
+import torch
+from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
+from layers import ConvolutionShape, GroupNormShape, LayerShape
 from waiting import wait
 
-torch = pytest.importorskip('torch')
 
-from group_norm import GroupNormShape, LayerShape  # noqa: E402
-from layer_visits import CoRunner, CoRunnerFailed, LayerVisit, layer_call, visit_layer  # noqa: E402
-from layers import ConvolutionShape  # noqa: E402
-from traced_layers import traced_operations  # noqa: E402
-
-
-@pytest.mark.parametrize(
-    'shape', [ConvolutionShape(6, 4, 3, 2, 9, 11, batch=2), GroupNormShape(8, 2, 5, 6)]
-)
-def test_a_call_computes_its_layer(shape: LayerShape) -> None:
-    assert traced_operations(layer_call(shape, 'cpu')) == [shape.operations]
-
-
-def test_a_visit_times_all_runs_but_the_first() -> None:
+@pytest.mark.parametrize('shape', [ConvolutionShape(6, 4, 3, 2, 9, 11), GroupNormShape(4, 2, 5, 6)])
+def test_a_visit_times_all_runs_of_a_layer_but_the_first(shape: LayerShape) -> None:
     runs = []
-    visit = visit_layer(lambda: runs.append(sum(range(1000))), 'cpu')
-    assert len(runs) == 5
+    call = layer_call(shape, 'cpu')
+    visit = visit_layer(lambda: runs.append(call()), 'cpu')
+    assert [tuple(run.shape) for run in runs] == [(1, 4, 5, 6)] * 5
     assert len(visit.times_ms) == len(visit.switches) == 4
 
 
@@ -49,9 +40,7 @@ def test_beside_a_co_runner_only_a_switch_is_an_interruption() -> None:
     assert visit.execution_ms(alone=False) == (5.0, 1.0, 2.0)
     assert visit.interruption_ms(alone=False) == pytest.approx(0.2)
     assert LayerVisit((5.0, 1.0), (0, 0)).interruption_ms(alone=False) == 0.0
-
-
-def test_the_fastest_run_counts_in_any_case() -> None:
+    # the fastest counts in any case
     assert LayerVisit((2.0, 1.0), (3, 3)).execution_ms(alone=False) == (1.0,)
 
 
@@ -69,25 +58,7 @@ def test_co_runner_works_only_when_told_and_its_end_is_noticed() -> None:
             return co_runner.busy_s == before
 
         wait(rests, 'the end of its last layer')
-        with pytest.raises(ValueError, match='utilisation is 1.5, expected a part.*to 1'):
-            co_runner.use(1.5)
         os.kill(co_runner._process.pid, signal.SIGKILL)
         co_runner._process.join()
-        with pytest.raises(CoRunnerFailed, match='the co-runner on cpu ended with code -9'):
+        with pytest.raises(RuntimeError, match='the co-runner on cpu has ended'):
             co_runner.use(1.0)
-
-
-@pytest.mark.slow
-def test_co_runner_that_crashes_at_start_is_not_waited_for() -> None:
-    with pytest.raises(CoRunnerFailed, match='the co-runner on nowhere ended with code 1 before'):
-        CoRunner('nowhere').__enter__()
-
-
-def test_co_runner_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('layer_visits._CO_RUNNER_STARTS_S', 0.0)
-    monkeypatch.setattr('layer_visits._CO_RUNNER_LOOK_S', 0.0)
-    with (
-        pytest.raises(CoRunnerFailed, match='the co-runner was not ready on cpu within 0 s'),
-        CoRunner('cpu'),
-    ):
-        pass

@@ -95,7 +95,8 @@ class StepCost:
 
     def mean(self, strategy: Strategy) -> float:
         """Operations per image of a strategy's step, on average over its schedule."""
-        draws, space = np.random.default_rng(0), self._network.path_space
+        draws = np.random.default_rng(0)
+        space = self._network.path_space
         return statistics.fmean(
             sum(
                 self._of(one.path, head)
@@ -154,35 +155,25 @@ def train(
 def verdicts(runs: list[dict]) -> list[dict]:
     """Ours against each rival, in points of ranking AP, on the longest path and on the mean of the measured ones.
 
-    Empty where ours or every rival is missing. `better` is None with one seed: there is no spread to judge by.
+    `better` is None with one seed: there is no spread to judge by.
     """
     rows = []
-    for what, value in (
-        ('longest path', lambda paths: paths['full']['pooled_ap']),
-        (
-            'mean of paths',
-            lambda paths: statistics.fmean(path['pooled_ap'] for path in paths.values()),
-        ),
-    ):
-        values = {
-            name: [100 * value(run['paths']) for run in runs if run['strategy'] == name]
-            for name in dict.fromkeys(run['strategy'] for run in runs)
-        }
-        means = {name: statistics.fmean(own) for name, own in values.items()}
+    for what in ('longest path', 'mean of paths'):
+        values: dict[str, list[float]] = {name: [] for name in COMPARED}
+        for run in runs:
+            scores = [100 * path['pooled_ap'] for path in run['paths'].values()]
+            of_run = scores[0] if what == 'longest path' else statistics.fmean(scores)
+            values[run['strategy']].append(of_run)
         for rival in RIVALS:
-            if OURS not in values or rival not in values:
-                continue
             spread = max(max(values[name]) - min(values[name]) for name in (OURS, rival))
-            gain = means[OURS] - means[rival]
-            several = min(len(values[OURS]), len(values[rival])) > 1
+            gain = statistics.fmean(values[OURS]) - statistics.fmean(values[rival])
+            several = len(values[OURS]) > 1
             rows.append(
                 {
                     'on': what,
                     'rival': rival,
                     'gain_points': gain,
                     'spread_of_seeds': spread if several else None,
-                    'rank_of_ours': 1 + sum(mean > means[OURS] for mean in means.values()),
-                    'strategies': len(means),
                     'better': gain > spread if several else None,
                 }
             )
@@ -192,21 +183,14 @@ def verdicts(runs: list[dict]) -> list[dict]:
 def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], title: str) -> None:
     """Mean over the seeds, and half the range."""
     rows = []
-    for strategy in dict.fromkeys(run['strategy'] for run in runs):
+    for strategy in COMPARED:
         own = [run for run in runs if run['strategy'] == strategy]
         cells = []
         for name in paths:
             values = [100 * run['paths'][name]['pooled_ap'] for run in own]
             cells.append(f'{statistics.fmean(values):.1f} ±{(max(values) - min(values)) / 2:.1f}')
-        rows.append(
-            (
-                strategy,
-                *cells,
-                own[0]['steps'],
-                f'{statistics.fmean(run["seconds"] for run in own):.0f}',
-                len(own),
-            )
-        )
+        seconds = statistics.fmean(run['seconds'] for run in own)
+        rows.append((strategy, *cells, own[0]['steps'], seconds, len(own)))
     show(
         f'{title}; mean over seeds ± half their range',
         ('strategy', *paths, 'steps', 'seconds', 'seeds'),
@@ -217,8 +201,12 @@ def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], title: str) -> 
 def main(run: Run) -> None:
     args = run.args
     if run.quick:
-        args.seeds, args.steps, args.images, args.batch = 1, 2, 6, 1
-    training, validation = read_coco(args.data / 'train.json'), read_coco(args.data / 'val.json')
+        args.seeds = 1
+        args.steps = 2
+        args.images = 6
+        args.batch = 1
+    training = read_coco(args.data / 'train.json')
+    validation = read_coco(args.data / 'val.json')
     if run.quick:
         training = Sequence(training.name, training.class_names, training.frames[:20])
     network = fresh_network(args, training.class_names, 0)
@@ -254,17 +242,12 @@ def main(run: Run) -> None:
             )
     show_runs(runs, paths, f'AP of {", ".join(ranked_by)}, 0 to 100')
     found = verdicts(runs)
-    for row in found:
-        better = {
-            True: 'better',
-            False: 'not better beyond the spread',
-            None: 'not shown by one seed',
-        }[row['better']]
-        spread = '-' if row['spread_of_seeds'] is None else f'{row["spread_of_seeds"]:.1f}'
-        print(
-            f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points, spread of the seeds '
-            f'{spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}'
-        )
+    show(
+        f'{OURS} less its rivals',
+        ' | '.join(found[0]),
+        [row.values() for row in found],
+        words=2,
+    )
     facts = read_device_facts(args.device)
     run.name = f'training_strategies_{args.config}_scratch_{facts.slug}'
     run.write(

@@ -1,15 +1,12 @@
-"""The analytical model of the engine in use: what it predicts from few measurements, and what its bounds hold.
+"""The analytical model of the engine in use: what its bounds hold.
 
     python research/multi_path/wcet_bounds.py [--quick] [--threads 1] [--frames 20000]
 
 Needs prepared segments (`profile --all-paths`). All times are of the engine that the node would run:
 
-- Predictions: from 2, 4 and 8 whole paths, drawn anew 6 times, the errors of the other segments' medians and of up to
-  300 random paths (of sums of medians, since hardly any of these was run). Models: all terms; without bytes (memory);
-  without calls; a constant per kind; with the times of another device.
 - Bounds of whole frames, fitted to one half of the measurement and held against frames of 50 random paths that follow,
   alone and beside one busy program per core, there times the slowdown that the frames before had. Interruptions are
-  watched before and after. `added up` is what bounds each segment with the interruptions in it.
+  watched before and after.
 - Budgets of 10 to 60 ms: each frame is planned by `calibrated` and `wcet`, and run. Its AP is that of its path
   by the quality table, 0 where it was late: not measured on the frame, and without decisions mid-frame.
 
@@ -29,13 +26,9 @@ from pathlib import Path
 
 import numpy as np
 from rich.progress import track
-from segment_prediction import TERMS, predict_times
-from segment_work import SegmentWork, count_work
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.core.measurement_plan import covering_paths
-from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.contention.load import busy_programs
@@ -43,11 +36,7 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import find_weights, use_engine
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
-from deadline_perception.timing.interference import (
-    Interference,
-    interference_of,
-    watch_interruptions,
-)
+from deadline_perception.timing.interference import interference_of, watch_interruptions
 from deadline_perception.timing.path_bound import (
     PathForecast,
     SegmentForecast,
@@ -61,9 +50,9 @@ from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
 
-MEASURED, DRAWS, PATHS = (2, 4, 8), 6, 300
 BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
-JUDGED_PATHS, WATCHED_S = 50, 3.0
+JUDGED_PATHS = 50
+WATCHED_S = 3.0
 GOAL_OVER_P99 = 1.3
 
 
@@ -79,16 +68,12 @@ def main(run: Run) -> None:
     args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)
-    weights, facts = find_weights(DEFAULT_WEIGHTS), read_device_facts(args.device)
+    weights = find_weights(DEFAULT_WEIGHTS)
+    facts = read_device_facts(args.device)
     detector = load_detector(weights, args.device)
-    work = count_work(detector)
     use_engine(detector, 'auto', args.device, weights)
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     profile, found = measure(run, detector, images, weights, facts)
-    found = {
-        'predictions': predictions(profile, detector.path_space, work, _reference(profile)),
-        **found,
-    }
     for title, rows in found.items():
         show(
             title,
@@ -99,7 +84,7 @@ def main(run: Run) -> None:
             ),
         )
     for row in found['bounds']:
-        if row['bound'].startswith('wcet') and row['load'] == 'alone':
+        if row['load'] == 'alone':
             run.goal('wcet over p99 of paths', row['over_p99_median'], most=GOAL_OVER_P99)
     about = {
         'profile': str(profile.facts),
@@ -107,7 +92,7 @@ def main(run: Run) -> None:
         'engine': profile.engine,
         'network_hash': profile.network_hash,
         'load_before': profile.load_before,
-        'segments': len(work),
+        'segments': len(profile.segments),
         'frames': args.frames,
     }
     run.write(**{part: {**about, 'rows': rows} for part, rows in found.items()})
@@ -147,7 +132,7 @@ def measure(
     forecasts = PathForecast(profile, detector.path_space), WcetForecast(detector.path_space, table)
     judged_frames = {'alone': alone, 'beside': beside}
     return profile, {
-        'bounds': bounds(profile, detector, gaps, watched_ms, judged_frames),
+        'bounds': bounds(profile, detector.path_space, forecasts[1], judged_frames),
         'budgets': budgets(detector, images, *forecasts, quality, 5 if run.quick else 150),
     }
 
@@ -156,152 +141,47 @@ def run_frames(
     detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath], count: int, words: str
 ) -> Frames:
     """Frames of paths in turn."""
-    rng, ran = random.Random(11), []
+    rng = random.Random(11)
+    ran = []
     for number in track(range(count), words):
         path = paths[number % len(paths)]
         ran.append((path, time_frame(detector, rng.choice(images), path)[0]))
     return Frames(tuple(path for path, _ in ran), np.array([time_ms for _, time_ms in ran]))
 
 
-def _reference(profile: LatencyProfile) -> LatencyProfile | None:
-    """The shipped profile of another number of threads, as times of another device; None where it is of other
-    segments."""
-    for file in sorted((share_folder() / 'models' / 'profiles').glob('*.json')):
-        other = LatencyProfile.load(file)
-        if (
-            other.segments.keys() == profile.segments.keys()
-            and other.facts.threads != profile.facts.threads
-        ):
-            return other
-    return None
-
-
-def predictions(
-    profile: LatencyProfile,
-    space: PathSpace,
-    work: dict[str, SegmentWork],
-    reference: LatencyProfile | None,
-) -> list[dict]:
-    """Errors of medians predicted from few."""
-    if profile.segments.keys() != work.keys():
-        raise ValueError(
-            f'the profile has {len(profile.segments)} segments, expected the {len(work)} of the network'
-        )
-    truth_ms = {key: max(times.p50, 1e-4) for key, times in profile.segments.items()}
-    drawn = random.Random(0).sample(list(space), min(PATHS, len(space)))
-    sums = [space.keys(path) for path in drawn]
-    samples = {
-        f'{count} whole paths': [
-            {
-                key
-                for path in covering_paths(space, 1, random.Random(draw))[:count]
-                for key in space.keys(path)
-            }
-            for draw in range(DRAWS)
-        ]
-        for count in MEASURED
-    }
-    other_ms = (
-        None if reference is None else {key: times.p50 for key, times in reference.segments.items()}
-    )
-    models = {
-        'all terms': {},
-        'without bytes': {'terms': ('operations', 'calls')},
-        'without calls': {'terms': TERMS[:-1]},
-        'a constant per kind': {'terms': ()},
-    }
-    if other_ms is not None:
-        models['with another device'] = {'reference_ms': other_ms}
-    rows = []
-    for sample, drawn in samples.items():
-        for model, options in models.items():
-            errors = []
-            for measured in drawn:
-                known_ms = {key: truth_ms[key] for key in measured}
-                predicted = predict_times(work, known_ms, **options)
-                errors.append(_errors(predicted, truth_ms, measured, sums))
-            rows.append(
-                {
-                    'measured': sample,
-                    'segments': statistics.mean(map(len, drawn)),
-                    'model': model,
-                    **{
-                        name: statistics.mean(error[name] for error in errors) for name in errors[0]
-                    },
-                }
-            )
-    return rows
-
-
-def _errors(
-    predicted: dict[str, float],
-    truth_ms: dict[str, float],
-    measured: set[str],
-    sums: Sequence[Sequence[str]],
-) -> dict[str, float]:
-    segments = [
-        abs(predicted[key] / truth_ms[key] - 1.0) for key in truth_ms if key not in measured
-    ]
-    paths = [
-        abs(sum(predicted[key] for key in keys) / sum(truth_ms[key] for key in keys) - 1.0)
-        for keys in sums
-    ]
-    return {
-        'segment_mean': float(np.mean(segments)),
-        'segment_median': float(np.median(segments)),
-        'path_mean': float(np.mean(paths)),
-        'path_p99': float(np.quantile(paths, 0.99)),
-    }
-
-
 def bounds(
     profile: LatencyProfile,
-    detector,
-    gaps: list[tuple[float, float]],
-    watched_ms: float,
+    space: PathSpace,
+    forecast: WcetForecast,
     judged: dict[str, Frames],
 ) -> list[dict]:
     """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
-    space, paths, rows = detector.path_space, whole_paths(profile, detector), []
-    interference = interference_of(gaps, watched_ms, 0.99)
-    own = {
-        name: {key: getattr(times, name) for key, times in profile.segments.items()}
-        for name in ('p50', EXECUTION, 'p99')
-    }
-    tables = {
-        'wcet, as it is shipped': fit_wcet(own[EXECUTION], interference, paths),
-        'without whole paths': fit_wcet(own[EXECUTION], interference, {}),
-        'medians, without whole paths': fit_wcet(own['p50'], interference, {}),
-        'p99 added up': fit_wcet(own['p99'], Interference(), {}),
-    }
-    for words, table in tables.items():
-        forecast = WcetForecast(space, table)
-        for load, frames in judged.items():
-            bound_ms = np.array([forecast.forecast_ms(path) for path in frames.paths])
-            slowdown = (
-                np.ones(len(bound_ms)) if load == 'alone' else _slowdowns(profile, space, frames)
-            )
-            by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
-            for path, time_ms in zip(frames.paths, frames.times_ms):
-                by_path[path].append(time_ms)
-            over = [
-                forecast.forecast_ms(path) / float(np.quantile(times, 0.99))
-                for path, times in by_path.items()
-            ]
-            rows.append(
-                {
-                    'bound': words,
-                    'load': load,
-                    'frames': len(bound_ms),
-                    'overruns': float(np.mean(frames.times_ms > bound_ms * slowdown)),
-                    'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
-                    'over_latency_median': float(np.median(bound_ms * slowdown / frames.times_ms)),
-                }
-            )
+    rows = []
+    for load, frames in judged.items():
+        bound_ms = np.array([forecast.forecast_ms(path) for path in frames.paths])
+        by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
+        for path, time_ms in zip(frames.paths, frames.times_ms):
+            by_path[path].append(time_ms)
+        over = [
+            forecast.forecast_ms(path) / float(np.quantile(times, 0.99))
+            for path, times in by_path.items()
+        ]
+        if load != 'alone':
+            bound_ms *= _slowdowns(profile, space, frames)
+        rows.append(
+            {
+                'bound': 'wcet, as it is shipped',
+                'load': load,
+                'frames': len(bound_ms),
+                'overruns': float(np.mean(frames.times_ms > bound_ms)),
+                'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
+                'over_latency_median': float(np.median(bound_ms / frames.times_ms)),
+            }
+        )
     return rows
 
 
-def _slowdowns(profile: LatencyProfile, space, frames: Frames) -> np.ndarray:
+def _slowdowns(profile: LatencyProfile, space: PathSpace, frames: Frames) -> np.ndarray:
     """Median of the 20 frames before over what was expected of them, at least 1."""
     expected = SegmentForecast(space, {key: times.p50 for key, times in profile.segments.items()})
     ratios = [
@@ -324,7 +204,9 @@ def budgets(
     count: int,
 ) -> list[dict]:
     """AP of frames that are planned by each kind of bound."""
-    space, rng, rows = detector.path_space, random.Random(5), []
+    space = detector.path_space
+    rng = random.Random(5)
+    rows = []
     policies = {
         'calibrated': FrontierPolicy(space, expected, quality),
         'wcet': FrontierPolicy(space, worst, quality),

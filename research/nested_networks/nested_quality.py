@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import random
 import sys
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +35,7 @@ from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import ROOT, Run, option, run_script, show, turns
+from parts.picture import picture
 
 MODEL = 'crop_classifier'
 SPEED_MPS = 13.9  # 50 km/h
@@ -53,7 +53,8 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
         crop_box(view.image_bgr, view.box_xyxy_px)
         for view in render_views(tuple(SIGN_FACES), 4, [grey], seed=HELD_OUT_SEED)
     ]
-    paths, rng = list(network.path_space), random.Random(0)
+    paths = list(network.path_space)
+    rng = random.Random(0)
     times_ms: list[list[float]] = [[] for _ in paths]
     for number, level in turns(range(len(paths)), jobs + 5):
         total_ms, _ = time_frame(network, rng.choice(crops), paths[level])
@@ -100,44 +101,20 @@ def sampled(
 
 
 def draw(result: dict, file: Path) -> None:
-    """The three figures of the thesis side by side."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(17.0, 5.0), layout='constrained')
-    by_time, by_period, by_utilisation = figure.subplots(1, 3)
+    """Figs. 4 to 6 of the thesis side by side."""
     rows = result['levels']
-    times_ms = [row['median_ms'] for row in rows]
-    for column, size_px in enumerate(result['sizes_px']):
-        by_time.plot(
-            times_ms, [row['accuracy'][column] for row in rows], marker='o', label=f'{size_px:g} px'
-        )
-    by_time.set(
-        xscale='log',
-        xlabel='time of a job, ms',
-        ylabel='accuracy of signs',
-        title='as Fig. 4',
-        ylim=(0, 1.02),
-    )
-    by_time.legend(title='size of the sign', fontsize=8)
-    for row in rows:
-        by_period.plot(PERIODS_MS, row['total_accuracy'], marker='.', label=row['level'])
-        utilisation = [row['median_ms'] / period_ms for period_ms in PERIODS_MS]
-        by_utilisation.plot(utilisation, row['total_accuracy'], marker='.', label=row['level'])
-    by_period.set(
-        xscale='log',
-        xlabel='period, ms',
-        ylabel='TOT',
-        title=f'as Fig. 5, at {SPEED_MPS} m/s',
-        ylim=(0, 1.02),
-    )
-    by_utilisation.set(
-        xscale='log', xlabel='utilisation', ylabel='TOT', title='as Fig. 6', ylim=(0, 1.02)
-    )
-    by_utilisation.legend(title='level', fontsize=8)
-    figure.suptitle(
-        f'{MODEL} on {result["device"]}, {result["engine"]}, {date.today().isoformat()}'
-    )
-    figure.savefig(file, dpi=80)
+    with picture(file, 3) as (by_time, by_period, by_utilisation):
+        times_ms = [row['median_ms'] for row in rows]
+        for column, size_px in enumerate(result['sizes_px']):
+            accuracies = [row['accuracy'][column] for row in rows]
+            by_time.plot(times_ms, accuracies, 'o-', label=f'{size_px:g} px')
+        for row in rows:
+            utilisation = [row['median_ms'] / period_ms for period_ms in PERIODS_MS]
+            by_period.plot(PERIODS_MS, row['total_accuracy'], '.-', label=row['level'])
+            by_utilisation.plot(utilisation, row['total_accuracy'], '.-')
+        by_time.set(xscale='log', xlabel='time of a job, ms', ylabel='accuracy of signs')
+        by_period.set(xscale='log', xlabel='period, ms', ylabel='total accuracy')
+        by_utilisation.set(xscale='log', xlabel='utilisation', ylabel='total accuracy')
 
 
 def show_levels(result: dict) -> None:
@@ -194,7 +171,8 @@ def main(run: Run) -> None:
     times = level_times(network, jobs, priority.between_frames)
     in_force = priority.in_force
     priority.restore()
-    facts, found = read_device_facts('cpu'), deviations(quality)
+    facts = read_device_facts('cpu')
+    found = deviations(quality)
     result = {
         'device': facts.name,
         'threads': 1,

@@ -42,7 +42,10 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
 
-LEVELS, PERIODS, TASKS, TIMED_TASKS = 10, 6, 10, 12
+LEVELS = 10
+PERIODS = 6
+TASKS = 10
+TIMED_TASKS = 12
 ALL_PERIODS_MS = (33.3, 50.0, 66.7, 100.0, 133.3, 150.0, 200.0, 250.0, 333.3, 500.0)
 SIZES_PX = (6.0, 12.0, 20.0, 32.0)
 SPEED_MPS = 13.9  # 50 km/h
@@ -122,7 +125,8 @@ def compare(tasks: Sequence[Sequence[Option]], seed: int) -> dict[str, float]:
 
 def random_quality(tasks: Sequence[Sequence[Option]], seed: int) -> float:
     """Sum of qualities where one task after the other, in random order, takes any of the options that still fit."""
-    names, rng = [str(at) for at in range(len(tasks))], random.Random(seed)
+    names = [str(at) for at in range(len(tasks))]
+    rng = random.Random(seed)
     choices = Choices(tasks, names)
     selection = least_demand(choices, names).copy()
     for task in rng.sample(range(len(choices)), len(choices)):
@@ -227,7 +231,8 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
             for method, ratios in found.items()
         ],
     )
-    proven, largest = sum(row['gap'] == 0.0 for row in rows), max(row['gap'] for row in rows)
+    proven = sum(row['gap'] == 0.0 for row in rows)
+    largest = max(row['gap'] for row in rows)
     utilisation = statistics.fmean(row['utilisation'] for row in rows)
     print(
         f'optimum proven for {proven} of {seeds} sets, largest gap {largest:.2e}; mean utilisation {utilisation:.4f}'

@@ -10,6 +10,7 @@ from invented_networks import make_classifier, make_magnifier
 from measurable_network import run_command
 
 from deadline_perception.timing.profile import measure_profile
+from deadline_perception.tools.command_line import run_alone
 
 IMAGE = np.zeros((48, 64, 3), np.uint8)
 
@@ -44,8 +45,15 @@ def test_prints_a_schedule(folder, repository):
         assert words in done.stdout
 
 
-def test_what_does_not_fit_is_one_line(folder, monkeypatch, refusal):
+@pytest.mark.parametrize(
+    ('words', 'expected'),
+    [
+        (('tasks.yaml', '--slowdown', '100000'), 'schedule_tasks: cpu: no option of task'),
+        (('missing.yaml',), 'missing.yaml cannot be read'),
+    ],
+)
+def test_what_does_not_fit_is_one_line(folder, monkeypatch, capsys, words, expected):
     monkeypatch.chdir(folder)
-    said = refusal(schedule_tasks, 'tasks.yaml', '--slowdown', '100000')
-    assert 'schedule_tasks: cpu: no option of task' in said
-    assert 'missing.yaml cannot be read' in refusal(schedule_tasks, 'missing.yaml')
+    assert run_alone(schedule_tasks, words) == 1
+    said = capsys.readouterr().err
+    assert expected in said and said.count('\n') == 1

@@ -6,16 +6,9 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
-from outcome import check_outcome
-
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.policy import (
-    Choice,
-    Quality,
-    check_position,
-    check_time_left,
-)
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.time_model import Forecast
 
 
@@ -24,23 +17,15 @@ class FixedPath:
 
     Args:
         path: the path of every frame.
-        path_space: all paths of the network.
         forecast: expected idle times.
         quality: expected average precision of the paths.
-
-    Raises:
-        ValueError: the path is not in the space.
     """
 
     name = 'fixed'
     keeps_bounds = False
 
-    def __init__(
-        self, path: ExecutionPath, path_space: PathSpace, forecast: Forecast, quality: Quality
-    ) -> None:
-        check_position(path_space, path, 0)
+    def __init__(self, path: ExecutionPath, forecast: Forecast, quality: Quality) -> None:
         self._path = path
-        self._space = path_space
         self._forecast = forecast
         self._quality = cache(quality.quality)  # one that is predicted takes long
 
@@ -58,17 +43,14 @@ class FixedPath:
         p90_share: float = 1.0,
     ) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
-        check_position(self._space, path, segment)
         return self._keep(path, segment, remaining_ms, factor)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: the path is fixed; see `Policy.observe`."""
-        check_outcome(latency_ms, remaining_ms)
 
     def _keep(
         self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float
     ) -> Choice:
-        check_time_left(remaining_ms, factor)
         forecast_ms = self._forecast.forecast_ms(path, segment)
         bound_ms = forecast_ms * factor
         return Choice(path, forecast_ms, bound_ms, bound_ms <= remaining_ms, self._quality(path))
@@ -89,9 +71,6 @@ class Reactive(FixedPath):
         rungs: most paths of the ladder, >= 2: the best ones at times spread evenly, on a logarithmic scale, from the
             cheapest path to the best. The paper's set has three networks, after its pruning.
         paths: those that the ladder may have; None: all.
-
-    Raises:
-        ValueError: `rungs` is out of range, or forecast or quality gives values that are.
     """
 
     def __init__(
@@ -104,18 +83,15 @@ class Reactive(FixedPath):
         rungs: int = 8,
         paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
-        if rungs < 2:
-            raise ValueError(f'rungs is {rungs}, expected at least 2')
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
         best = FrontierPolicy(path_space, forecast, quality, paths=paths).starts()
         self.ladder = spread_evenly(best, rungs)
-        super().__init__(self.ladder[0], path_space, forecast, quality)
+        super().__init__(self.ladder[0], forecast, quality)
         self._to_the_lowest = to_the_lowest
         self._rung = 0
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Climbs or descends; see `Policy.observe`."""
-        check_outcome(latency_ms, remaining_ms)
         if latency_ms <= remaining_ms:
             self._rung = min(self._rung + 1, len(self.ladder) - 1)
         else:

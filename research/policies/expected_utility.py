@@ -11,15 +11,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
-from outcome import check_outcome
 from slowdown_belief import SlowdownBelief
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy, SegmentFrontiers
-from deadline_perception.decision.policy import Choice, Quality, check_time_left
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.time_model import Forecast
-
-MAX_MISS_COST = 100.0
 
 
 class ExpectedUtilityPolicy(FrontierPolicy):
@@ -33,15 +30,12 @@ class ExpectedUtilityPolicy(FrontierPolicy):
 
     Args:
         path_space, forecast, quality: as for `FrontierPolicy`.
-        miss_cost: quality that one late frame costs besides its own, 0 to `MAX_MISS_COST`; at 0 as much quality as
+        miss_cost: quality that one late frame costs besides its own, at least 0; at 0 as much quality as
             possible comes in time.
         late_worth: share of its quality that a result has when it is late, 0 to 1; 0 where something else stands in.
         belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
         keep_epsilon: see there; here of utility.
         paths: see there.
-
-    Raises:
-        ValueError: as `FrontierPolicy`, or cost or worth is out of range.
     """
 
     name = 'expected_utility'
@@ -60,21 +54,15 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         keep_epsilon: float = 0.005,
         paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
-        if not 0.0 <= miss_cost <= MAX_MISS_COST:
-            raise ValueError(
-                f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]'
-            )
-        if not 0.0 <= late_worth <= 1.0:
-            raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
-        self._miss_cost, self._late_worth = miss_cost, late_worth
+        self._miss_cost = miss_cost
+        self._late_worth = late_worth
         self._belief = belief or SlowdownBelief()
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
         self._whole_ms = 0.0  # of the path that was chosen last
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`."""
-        check_time_left(remaining_ms, factor, p90_share)
         frontiers = self._of_all(0, 1.0)
         end = len(frontiers.members)
         best = int(np.argmax(self._utilities(0, 0, end, remaining_ms)))
@@ -90,10 +78,11 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
-        check_time_left(remaining_ms, factor, p90_share)
-        planned, frontiers = self._place(path, segment), self._of_all(segment, 1.0)
+        planned = self._place(path, segment)
+        frontiers = self._of_all(segment, 1.0)
         group = frontiers.group_of[planned]
-        begin, end = frontiers.begins[group], frontiers.begins[group + 1]
+        begin = frontiers.begins[group]
+        end = frontiers.begins[group + 1]
         whole_ms = self._remaining_ms.item(0, planned)
         run_ms = whole_ms - self._remaining_ms.item(segment, planned)
         begun = (
@@ -120,7 +109,6 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Learns what the frame took; of one that was late before its end, that it takes longer than it had. See
         `Policy.observe`."""
-        check_outcome(latency_ms, remaining_ms)
         if not self._whole_ms > 0.0:
             return
         if 0.0 < latency_ms < math.inf:
@@ -144,7 +132,8 @@ class ExpectedUtilityPolicy(FrontierPolicy):
                 np.log(np.maximum(frontiers.remaining_ms, 1e-9)),
                 np.array(frontiers.qualities),
             )
-        logs, qualities = table[0][begin:end], table[1][begin:end]
+        logs = table[0][begin:end]
+        qualities = table[1][begin:end]
         if remaining_ms == math.inf:
             return qualities
         if remaining_ms <= 0.0:
@@ -163,7 +152,8 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         remaining_ms: float,
         factor: float,
     ) -> Choice:
-        chosen, times_ms = frontiers.members[at], frontiers.remaining_ms
+        chosen = frontiers.members[at]
+        times_ms = frontiers.remaining_ms
         self._whole_ms = self._remaining_ms.item(0, chosen)
         return Choice(
             self._paths[chosen],

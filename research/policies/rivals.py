@@ -10,21 +10,29 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from outcome import check_outcome
+from baselines import FixedPath
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.decision.policy import Choice, Quality, check_time_left
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.time_model import Forecast
 
 # Wan et al. 2020, ALERT (USENIX ATC), section 3.4: constants of the filter.
-_ALERT_GAIN, _ALERT_R, _ALERT_Q, _ALERT_ALPHA = 0.5, 0.001, 0.1, 0.3
-_PID_ETA, _PID_WIDTH, _PID_SATURATION = 0.05, math.log(8.0), 5.0
-_RAMS_TIERS, _RAMS_DOWN, _RAMS_UP, _RAMS_CALM = 3, 0.9, 0.6, 10
+_ALERT_GAIN = 0.5
+_ALERT_R = 0.001
+_ALERT_Q = 0.1
+_ALERT_ALPHA = 0.3
+_PID_ETA = 0.05
+_PID_WIDTH = math.log(8.0)
+_PID_SATURATION = 5.0
+_RAMS_TIERS = 3
+_RAMS_DOWN = 0.9
+_RAMS_UP = 0.6
+_RAMS_CALM = 10
 _LEAST_DEVIATION = 1e-3
 
 
-class _ChosenOnce:
+class _ChosenOnce(FixedPath):
     """Chooses among some paths as a frame begins.
 
     Args:
@@ -33,42 +41,25 @@ class _ChosenOnce:
         quality: expected average precision.
     """
 
-    name = 'once'
-    keeps_bounds = False
-
     def __init__(
         self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
     ) -> None:
         order = np.argsort(forecast.table(paths), kind='stable')
         self.paths = [paths[at] for at in order]
-        self._forecast = forecast
+        super().__init__(self.paths[0], forecast, quality)
         self._ms = np.asarray(forecast.table(self.paths))
-        self._quality = np.asarray(quality.table(self.paths))
-        self._number = {path: at for at, path in enumerate(self.paths)}
+        self._qualities = np.asarray(quality.table(self.paths))
         self._chosen = 0
-
-    def redecide(
-        self,
-        path: ExecutionPath,
-        segment: int,
-        remaining_ms: float,
-        factor: float,
-        elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
-    ) -> Choice:
-        """`path` unchanged; see `Policy.redecide`."""
-        left_ms = self._forecast.forecast_ms(path, segment)
-        quality = float(self._quality[self._number[path]])
-        return Choice(path, left_ms, left_ms * factor, left_ms * factor <= remaining_ms, quality)
 
     def _choice(self, at: int, bound_ms: float, remaining_ms: float) -> Choice:
         self._chosen = at
         fits = bound_ms <= remaining_ms
-        return Choice(self.paths[at], float(self._ms[at]), bound_ms, fits, float(self._quality[at]))
+        return Choice(
+            self.paths[at], float(self._ms[at]), bound_ms, fits, float(self._qualities[at])
+        )
 
     def _ratio(self, latency_ms: float, remaining_ms: float) -> float:
         """Time over forecast of the frame before; at least that of its time where it was late."""
-        check_outcome(latency_ms, remaining_ms)
         took_ms = latency_ms if latency_ms < math.inf else max(remaining_ms, self._ms[self._chosen])
         return max(float(took_ms / self._ms[self._chosen]), 1e-3)
 
@@ -83,15 +74,17 @@ class Alert(_ChosenOnce):
         self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
     ) -> None:
         super().__init__(paths, forecast, quality)
-        self._mean, self._variance, self._gain, self._q = 1.0, 0.1, _ALERT_GAIN, _ALERT_Q
+        self._mean = 1.0
+        self._variance = 0.1
+        self._gain = _ALERT_GAIN
+        self._q = _ALERT_Q
         self._innovation = 0.0
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
-        check_time_left(remaining_ms, factor, p90_share)
         deviation = max(math.sqrt(self._variance), _LEAST_DEVIATION)
         chances = ndtr((max(remaining_ms, 0.0) / self._ms - self._mean) / deviation)
-        at = int(np.argmax(chances * self._quality))
+        at = int(np.argmax(chances * self._qualities))
         return self._choice(at, float(self._ms[at] * max(self._mean, 1e-3)), remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
@@ -124,14 +117,16 @@ class ConformalPid(_ChosenOnce):
         alpha: float = 0.01,
     ) -> None:
         super().__init__(paths, forecast, quality)
-        self._alpha, self._tracked, self._errors, self._frames = alpha, math.log(1.25), 0.0, 0
+        self._alpha = alpha
+        self._tracked = math.log(1.25)
+        self._errors = 0.0
+        self._frames = 0
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
-        check_time_left(remaining_ms, factor, p90_share)
         bounds_ms = self._ms * math.exp(self._quantile)
         fits = np.flatnonzero(bounds_ms <= remaining_ms)
-        at = int(fits[np.argmax(self._quality[fits])]) if len(fits) else 0
+        at = int(fits[np.argmax(self._qualities[fits])]) if len(fits) else 0
         return self._choice(at, float(bounds_ms[at]), remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
@@ -168,20 +163,20 @@ class PressureTiers(_ChosenOnce):
         logs = np.log(self._ms)
         wanted = np.linspace(logs[0], logs[-1], _RAMS_TIERS)
         self._tiers = [int(np.argmin(np.abs(logs - log))) for log in wanted]
-        self._tier, self._calm = _RAMS_TIERS - 1, 0
+        self._tier = _RAMS_TIERS - 1
+        self._calm = 0
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; neither time nor `factor` is looked at."""
-        check_time_left(remaining_ms, factor, p90_share)
         at = self._tiers[self._tier]
         return self._choice(at, float(self._ms[at] * factor), remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """See `Policy.observe`."""
-        check_outcome(latency_ms, remaining_ms)
         pressure = latency_ms / remaining_ms if remaining_ms > 0.0 else math.inf
         self._calm = self._calm + 1 if pressure < _RAMS_UP else 0
         if pressure > _RAMS_DOWN:
             self._tier = max(self._tier - 1, 0)
         elif self._calm >= _RAMS_CALM:
-            self._tier, self._calm = min(self._tier + 1, _RAMS_TIERS - 1), 0
+            self._tier = min(self._tier + 1, _RAMS_TIERS - 1)
+            self._calm = 0

@@ -35,27 +35,27 @@ class SlowdownBelief:
     """
 
     def __init__(self) -> None:
-        modes, scatters, width = len(_MODES), len(_SCATTERS), _PLACES[-1] - _PLACES[0]
+        modes = len(_MODES)
+        scatters = len(_SCATTERS)
+        width = _PLACES[-1] - _PLACES[0]
         self._outlier_density = _OUTLIERS / width
         above = (1.0 - _OUTLIERS) * norm.sf(_PLACES, _MODES[:, None], _SCATTERS[:, None, None])
         # [scatters, modes, places].
         self._above = above + _OUTLIERS * (_PLACES[-1] - _PLACES) / width
         self._above_flat = self._above.reshape(scatters * modes, -1)
         self._peaks = (1.0 - _OUTLIERS) / (math.sqrt(2.0 * math.pi) * _SCATTERS[:, None])
-        self._first_share, self._second_share = (
-            np.full(modes, 1.0 - _SECOND),
-            np.full(modes, _SECOND),
-        )
+        self._first_share = np.full(modes, 1.0 - _SECOND)
+        self._second_share = np.full(modes, _SECOND)
         self._ones = np.ones(modes)
-        of_one, of_two = (
-            _ONE_MODE / (scatters * modes),
-            (1.0 - _ONE_MODE) / (scatters * modes * (modes - 1)),
-        )
+        of_one = _ONE_MODE / (scatters * modes)
+        of_two = (1.0 - _ONE_MODE) / (scatters * modes * (modes - 1))
         new = np.where(np.eye(modes, dtype=bool), of_one, of_two)
         new = np.repeat(new[None], scatters, axis=0)
         # Of the frame to come: [scatters, first mode, second mode], and [scatters, its mode, the other mode].
-        self._drawn, self._staying = _DRAWN * new, (1.0 - _DRAWN) * new
-        self._drawn_begins, self._staying_begins = _ENDS * self._drawn, _ENDS * self._staying
+        self._drawn = _DRAWN * new
+        self._staying = (1.0 - _DRAWN) * new
+        self._drawn_begins = _ENDS * self._drawn
+        self._staying_begins = _ENDS * self._staying
         self._predict()
 
     def observe(self, ratio: float) -> None:
@@ -63,19 +63,12 @@ class SlowdownBelief:
 
         Args:
             ratio: latency over expected idle time, > 0. One outside [0.7, 9.5] tells as much as the nearer limit.
-
-        Raises:
-            ValueError: the ratio is not a positive, finite number.
         """
         self._update(self._likelihoods(ratio, 1.0))
 
     def observe_at_least(self, ratio: float) -> None:
-        """Takes in a frame of which only that is known: it was aborted, or nobody waited for its end.
-
-        Raises:
-            ValueError: the ratio is not a positive, finite number.
-        """
-        self._update(self._above[:, :, self._place(self._log(ratio))])
+        """Takes in a frame of which only that is known: it was aborted, or nobody waited for its end."""
+        self._update(self._above[:, :, self._place(math.log(ratio))])
 
     def probability_above(
         self, ratios: np.ndarray, begun: tuple[float, float] | None = None
@@ -92,25 +85,18 @@ class SlowdownBelief:
 
         Returns:
             float64, as large as `ratios`.
-
-        Raises:
-            ValueError: the ratio is not a positive, finite number, or the share is out of range.
         """
         predicted = self._predicted if begun is None else self._of_the_rest(*begun)
         return np.interp(ratios, _PLACES, predicted, left=1.0, right=0.0)
 
     def _of_the_rest(self, ratio: float, share: float) -> np.ndarray:
-        if not 0.0 < share <= 1.0:
-            raise ValueError(
-                f'share of the frame that has run is {share}, expected a number in (0, 1]'
-            )
         of_modes = self._of_modes * self._likelihoods(ratio, share)
         return of_modes.ravel() @ self._above_flat / of_modes.sum()
 
     def _likelihoods(self, ratio: float, share: float) -> np.ndarray:
         """How likely such a ratio of a share of a frame is of each mode, `[scatters, modes]`."""
         narrower = math.sqrt(share)
-        scaled = (min(max(self._log(ratio), _MODES[0]), _MODES[-1]) - _MODES) * (
+        scaled = (min(max(math.log(ratio), _MODES[0]), _MODES[-1]) - _MODES) * (
             narrower / _SCATTERS[:, None]
         )
         return narrower * self._peaks * np.exp(-0.5 * scaled * scaled) + self._outlier_density
@@ -136,14 +122,6 @@ class SlowdownBelief:
             + self._staying @ self._ones
         )  # [scatters, modes]
         self._predicted = self._of_modes.ravel() @ self._above_flat
-
-    @staticmethod
-    def _log(ratio: float) -> float:
-        if not 0.0 < ratio < math.inf:
-            raise ValueError(
-                f'ratio of latency to expected time is {ratio}, expected a positive, finite number'
-            )
-        return math.log(ratio)
 
     @staticmethod
     def _place(log_ratio: float) -> int:

@@ -2,8 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from slowdown_belief import SlowdownBelief
 
 
@@ -26,18 +24,6 @@ def test_a_step_is_believed_after_two_frames_and_one_back_too():
     assert chance(after(*steady, *[3.0] * 20, 1.0, 1.0), 2.0) < 0.2
 
 
-def test_where_frames_mostly_share_the_mode_of_the_one_before_that_one_tells():
-    rng, slow, belief = np.random.default_rng(4), False, SlowdownBelief()
-    said = {True: [], False: []}
-    for frame in range(400):
-        if frame > 100:
-            said[slow].append(chance(belief, 1.5))
-        slow ^= rng.random() < 0.15
-        belief.observe(math.exp((0.8 if slow else 0.0) + rng.normal(0.0, 0.06)))
-    before = {kind: np.mean(chances) for kind, chances in said.items()}
-    assert before[True] > 0.65 and before[False] < 0.35
-
-
 def rest(belief: SlowdownBelief, factor: float, ratio: float, share: float) -> float:
     return float(belief.probability_above(np.array([math.log(factor)]), (ratio, share))[0])
 
@@ -53,18 +39,6 @@ def test_a_frame_that_has_begun_tells_which_mode_its_rest_is_of():
     assert chance(belief, 1.5) == before  # the frames to come may be of either
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    ratios=st.lists(st.floats(0.5, 9.0), max_size=20),
-    ratio=st.floats(1e-3, 1e3),
-    factor=st.floats(0.5, 8.0),
-)
-def test_the_less_of_a_frame_has_run_the_less_it_tells(ratios, ratio, factor):
-    belief = after(*ratios)
-    assert rest(belief, factor, ratio, 1e-9) == pytest.approx(chance(belief, factor), abs=0.02)
-    assert 0.0 <= rest(belief, factor, ratio, 1.0) <= 1.0
-
-
 def test_a_frame_of_which_only_a_least_time_is_known_counts():
     steady = [1.0, 1.02, 0.98, 1.01] * 10
     belief = after(*steady)
@@ -76,25 +50,18 @@ def test_a_frame_of_which_only_a_least_time_is_known_counts():
     assert chance(belief, 2.0) == pytest.approx(before, abs=0.02)
 
 
-@pytest.mark.parametrize('share', [0.3])
-def test_probabilities_are_the_shares_that_happen_on_levels_as_it_expects_them(share):
-    rng, belief, said, happened, level = np.random.default_rng(3), SlowdownBelief(), [], [], 0.0
+def test_probabilities_are_the_shares_that_happen_on_levels_as_it_expects_them():
+    rng = np.random.default_rng(3)
+    belief = SlowdownBelief()
+    said = []
+    happened = []
+    level = 0.0
     places = np.log([1.1, 1.5, 2.0, 3.0])
     for _ in range(3000):
         if rng.random() < 1.0 / 60.0:
             level = rng.choice([0.0, 0.4, 0.9])
-        log_ratio = rng.normal(level + (0.75 if rng.random() < share else 0.0), 0.12)
+        log_ratio = rng.normal(level + (0.75 if rng.random() < 0.3 else 0.0), 0.12)
         said.append(belief.probability_above(places))
         happened.append(log_ratio > places)
         belief.observe(math.exp(log_ratio))
     assert np.mean(said, axis=0) == pytest.approx(np.mean(happened, axis=0), abs=0.04)
-
-
-@settings(max_examples=25, deadline=None)
-@given(ratios=st.lists(st.floats(1e-3, 1e3), max_size=20), least=st.floats(1e-3, 1e3))
-def test_whatever_frames_take_probabilities_fall_from_one_to_none(ratios, least):
-    belief = after(*ratios)
-    belief.observe_at_least(least)
-    found = belief.probability_above(np.linspace(-5.0, 5.0, 200))
-    assert found[0] > 0.99 and found[-1] < 0.01
-    assert (np.diff(found) <= 1e-12).all()

@@ -93,15 +93,6 @@ def test_plan_walks_through_all_operators_by_hand(policy):
     assert (choice.forecast_ms, choice.bound_ms, choice.feasible) == (29.0, 29.0, True)
 
 
-def test_redecision_keeps_what_has_run_and_decides_the_rest_anew(policy):
-    path = SPACE.parse('s10-w0.50-p25-h1')
-    choice = policy.redecide(path, segment_of('proposals'), 50.0, 1.0)
-    assert choice.path == SPACE.parse('s10-w0.50-p100-h1')
-    choice = policy.redecide(path, segment_of('head'), 1.3, 1.0)
-    assert choice.path == SPACE.parse('s10-w0.50-p25-h0')
-    assert (choice.forecast_ms, choice.feasible) == (1.25, True)
-
-
 @settings(max_examples=150, deadline=None)
 @given(
     path=st.sampled_from(list(SPACE)),

@@ -15,8 +15,6 @@ import itertools
 import math
 from functools import cache
 
-from outcome import check_outcome
-
 from deadline_perception.core.execution_path import (
     PROPOSALS,
     SKIP,
@@ -25,12 +23,7 @@ from deadline_perception.core.execution_path import (
     Operator,
     PathSpace,
 )
-from deadline_perception.decision.policy import (
-    Choice,
-    Quality,
-    check_position,
-    check_time_left,
-)
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.time_model import Forecast
 
 DECIDED = (SKIP, PROPOSALS, SWITCH)
@@ -81,9 +74,6 @@ class ThresholdPolicy:
         forecast: expected idle times.
         quality: expected average precision of the paths, reported only.
         start: gives the settings that are not decided, such as widths; by default the largest path.
-
-    Raises:
-        ValueError: the network has other operators, or the path is not one of the space.
     """
 
     name = 'thresholds'
@@ -98,10 +88,10 @@ class ThresholdPolicy:
         start: ExecutionPath | None = None,
     ) -> None:
         self._start = start or path_space.largest
-        check_position(path_space, self._start, 0)
         self._space = path_space
         self._forecast = forecast
-        self._proposals, self._switch = (self._only(kind) for kind in (PROPOSALS, SWITCH))
+        (self._proposals,) = path_space.of_kind(PROPOSALS)
+        (self._switch,) = path_space.of_kind(SWITCH)
         self._segments = {
             segment.operator: at
             for at, segment in enumerate(path_space.segments)
@@ -114,7 +104,6 @@ class ThresholdPolicy:
         self._segment_ms = cache(self._find_segment_ms)
         self._head_times_ms = cache(self._find_head_times_ms)
         self._skip_tau_ms = cache(self._find_skip_tau_ms)
-        self._proposals_tau_ms = cache(self._find_proposals_tau_ms)
         self._cheapest = cache(self._find_cheapest)
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
@@ -131,12 +120,10 @@ class ThresholdPolicy:
         p90_share: float = 1.0,
     ) -> Choice:
         """Decides the operator of `segment` now, and plans the later ones anew; see `Policy.redecide`."""
-        check_position(self._space, path, segment)
         return self._decide(path, segment, remaining_ms, factor)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
-        check_outcome(latency_ms, remaining_ms)
 
     def skips(self, path: ExecutionPath, skip: str, remaining_ms: float, factor: float) -> bool:
         """Whether a skip operator skips its blocks: with them, the shortest rest of the network exceeds the time."""
@@ -145,7 +132,8 @@ class ThresholdPolicy:
     def proposals(self, path: ExecutionPath, remaining_ms: float, factor: float) -> int:
         """Number of proposals: min(max(floor(n_max (D - t_e) / tau), n_min), n_max), tau = min_j t_SN_j(n_max)."""
         legal = self._proposals.settings
-        tau_ms = self._proposals_tau_ms(path) * factor
+        most = path.replace(**{self._proposals.name: legal[-1]})
+        tau_ms = min(self._head_times_ms(most, self._after_proposals)) * factor
         share = remaining_ms / tau_ms if tau_ms > 0 else math.copysign(math.inf, remaining_ms)
         wanted = min(max(legal[-1] * share, legal[0]), legal[-1])
         return max(count for count in legal if count <= math.floor(wanted))
@@ -160,18 +148,9 @@ class ThresholdPolicy:
         ]
         return self._switch.settings[max(fitting)[1] if fitting else times_ms.index(min(times_ms))]
 
-    def _only(self, kind: str) -> Operator:
-        found = self._space.of_kind(kind)
-        if len(found) != 1:
-            raise ValueError(
-                f'the network has {len(found)} operators of the kind {kind}, expected 1 for thresholds'
-            )
-        return found[0]
-
     def _decide(
         self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float
     ) -> Choice:
-        check_time_left(remaining_ms, factor)
         left_ms = remaining_ms
         chosen = path
         for at in range(segment, len(self._space.segments)):
@@ -208,10 +187,6 @@ class ThresholdPolicy:
         )
         return self._rest_ms(runs, segment)
 
-    def _find_proposals_tau_ms(self, path: ExecutionPath) -> float:
-        most = path.replace(**{self._proposals.name: self._proposals.settings[-1]})
-        return min(self._head_times_ms(most, self._after_proposals))
-
     def _find_head_times_ms(self, path: ExecutionPath, segment: int) -> list[float]:
         # t_SN_j at the path's number of proposals: all from a segment on, such as that of region features, to the end.
         return [
@@ -225,18 +200,16 @@ class ThresholdPolicy:
         return max(0.0, self._rest_ms(path, segment) - self._rest_ms(path, segment + 1))
 
     def _find_rest_ms(self, path: ExecutionPath, segment: int) -> float:
-        return (
-            0.0
-            if segment == len(self._space.segments)
-            else self._forecast.forecast_ms(path, segment)
-        )
+        if segment == len(self._space.segments):
+            return 0.0
+        return self._forecast.forecast_ms(path, segment)
 
     def _find_cheapest(self, path: ExecutionPath, segment: int) -> ExecutionPath:
-        free = [
-            self._space.operator(passed.operator)
-            for passed in self._space.segments[segment:]
-            if passed.operator
-        ]
+        names = {passed.operator for passed in self._space.segments[segment:]}
         return path.replace(
-            **{operator.name: operator.settings[0] for operator in free if operator.kind in DECIDED}
+            **{
+                operator.name: operator.settings[0]
+                for operator in self._space.operators
+                if operator.name in names and operator.kind in DECIDED
+            }
         )

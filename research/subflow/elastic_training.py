@@ -115,14 +115,9 @@ class ActiveDescent:
 
     Args:
         learning_rate: > 0.
-
-    Raises:
-        ValueError: it is not.
     """
 
     def __init__(self, learning_rate: float) -> None:
-        if not 0.0 < learning_rate < math.inf:
-            raise ValueError(f'learning rate is {learning_rate}, expected a finite number above 0')
         self.learning_rate = learning_rate
         self._velocities: dict[int, Tensor] = {}
 
@@ -131,10 +126,8 @@ class ActiveDescent:
         """Changes the weights by what `gradients` found, in place; what is not finite changes nothing."""
         if not found:
             return
-        stretches, slopes = (
-            [stretch.detach() for stretch, _, _ in found],
-            [slope for _, _, slope in found],
-        )
+        stretches = [stretch.detach() for stretch, _, _ in found]
+        slopes = [slope for _, _, slope in found]
         norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
         if not math.isfinite(norm):
             return
@@ -202,9 +195,6 @@ class TimeBoundTrainer:
 
     Attributes:
         bounds: of an iteration's time; None until it is measured, or given.
-
-    Raises:
-        ValueError: a value lies outside its range.
     """
 
     def __init__(
@@ -218,12 +208,13 @@ class TimeBoundTrainer:
         seed: int = 0,
         clock_ms: Callable[[], float] = now_ms,
     ) -> None:
-        if not budget_ms > 0.0:
-            raise ValueError(f'budget is {budget_ms} ms, expected more than 0')
-        self.network, self.budget_ms = network, budget_ms
+        self.network = network
+        self.budget_ms = budget_ms
         self.descent = ActiveDescent(learning_rate)
         self.bounds: TimeBounds | None = None
-        self._loss, self._clock_ms, self._rng = loss, clock_ms, random.Random(seed)
+        self._loss = loss
+        self._clock_ms = clock_ms
+        self._rng = random.Random(seed)
         self._target_miss_probability = target_miss_probability
 
     def measure(self, inputs: Tensor, targets: object, rounds: int = 5) -> None:
@@ -234,11 +225,8 @@ class TimeBoundTrainer:
             rounds: iterations of each setting that count, at least 2, after one that does not.
 
         Raises:
-            ValueError: there are fewer rounds.
             BudgetTooSmall: the bound of the smallest setting exceeds the budget.
         """
-        if rounds < 2:
-            raise ValueError(f'rounds is {rounds}, expected at least 2')
         times: dict[float, list[float]] = {setting: [] for setting in self.network.settings}
         for number in range(rounds + 1):
             for setting in self.network.settings:
@@ -259,14 +247,9 @@ class TimeBoundTrainer:
             )
 
     def iterate(self, inputs: Tensor, targets: object) -> Iteration | None:
-        """Trains on one batch; None, with no weight changed, where at present no bound fits the budget.
-
-        Raises:
-            ValueError: nothing was measured yet.
-        """
-        if self.bounds is None:
-            raise ValueError('no iteration was timed yet, expected a call of measure')
-        bounds_ms, fit = self.bounds.bounds_ms, self.bounds.fit(self.budget_ms)
+        """Trains on one batch; None, with no weight changed, where at present no bound fits the budget."""
+        bounds_ms = self.bounds.bounds_ms
+        fit = self.bounds.fit(self.budget_ms)
         if not fit.fits_budget:
             self.bounds.observe(fit.utilisation, self._probe(fit.utilisation, inputs, targets))
             return None

@@ -18,7 +18,7 @@ from torch import Tensor, fx
 from torch.nn import functional as F
 
 from deadline_perception.engines import sliced_layers as sliced
-from deadline_perception.extras.elastic.activation import Activation, check_utilisation
+from deadline_perception.extras.elastic.activation import Activation
 from deadline_perception.extras.elastic.elastic import ElasticModule, outputs
 from deadline_perception.extras.elastic.elastic_layers import ElasticLayerNorm
 
@@ -72,7 +72,8 @@ def sub_multiplication(x: Tensor, weight: Tensor, bias: Tensor | None, active: T
     Returns:
         `[N, O]`.
     """
-    inputs, outputs_ = x.detach().abs().amax(0) > 0, active > 0
+    inputs = x.detach().abs().amax(0) > 0
+    outputs_ = active > 0
     values = F.linear(
         x[:, inputs], weight[outputs_][:, inputs], None if bias is None else bias[outputs_]
     )
@@ -98,7 +99,8 @@ class MaskedNetwork(fx.Interpreter):
         masks: Mapping[str, Tensor] | None = None,
     ) -> None:
         super().__init__(network.body)
-        self._activation, self._masks = activation, dict(masks or {})
+        self._activation = activation
+        self._masks = dict(masks or {})
         self._channels = {
             name: _vector(spans, activation) for name, (_, spans) in network.neurons.items()
         }
@@ -151,7 +153,8 @@ class ElementNetwork(MaskedNetwork):
 
     def call_module(self, target, args, kwargs):
         """Computes a layer's active outputs."""
-        layer, mask = self.fetch_attr(target), self._mask_behind(target)
+        layer = self.fetch_attr(target)
+        mask = self._mask_behind(target)
         if mask is None or not isinstance(layer, (sliced.Convolution, sliced.Linear)):
             return super().call_module(target, args, kwargs)
         if isinstance(layer, sliced.Linear):
@@ -195,16 +198,13 @@ def element_masks(
 
     Returns:
         By name of a node of `network.neurons`, 0 or 1 in the shape of one sample.
-
-    Raises:
-        ValueError: the utilisation lies outside its range, or there are fewer than 2 inputs.
     """
-    check_utilisation(utilisation)
     masks = {}
     for name, values in outputs(network, calibration).items():
         if any(network.groups[span.group].whole_because for span in network.neurons[name][1]):
             continue
-        order = obs_importance(values.flatten(1)).order()
+        importance = obs_importance(values.flatten(1))
+        order = importance.argsort(descending=True, stable=True)
         mask = torch.zeros(len(order))
         mask[order[: max(1, int(utilisation * len(order) + 1e-9))]] = 1.0
         masks[name] = mask.view(values.shape[1:])
@@ -214,7 +214,8 @@ def element_masks(
 def activation_vector(activation: Activation, group: int) -> Tensor:
     """So many ones as units of a group are active, the most important first, then zeros: uint8 `[units]`, a view into
     ones and zeros that exist once."""
-    units, kept = activation.groups[group].units, activation.kept[group]
+    units = activation.groups[group].units
+    kept = activation.kept[group]
     return _ones_and_zeros(units)[units - kept : 2 * units - kept]
 
 

@@ -36,7 +36,8 @@ from parts.harness import Run, option, run_script, show
 
 def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
     """By ranking and stage, accuracy in %, `[seeds, settings]`."""
-    data, found = shape.data(), defaultdict(lambda: defaultdict(list))
+    data = shape.data()
+    found = defaultdict(lambda: defaultdict(list))
     for seed in range(run.args.seeds):
         module = trained(shape, data, run.quick, seed)
         for ranking in Ranking:
@@ -55,7 +56,8 @@ def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
 
 def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
     """Means over seeds, and each ranking's gain on plain nested training with its standard error over seeds."""
-    plain, rows = found[Ranking.GIVEN.value]['nested'], {}
+    plain = found[Ranking.GIVEN.value]['nested']
+    rows = {}
     for ranking, stages in found.items():
         gain = stages['nested'] - plain
         error = (

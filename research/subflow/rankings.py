@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import torch
@@ -33,7 +32,8 @@ from deadline_perception.extras.elastic.importance import OutputSamples, of_unit
 
 # Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow
 # from others, which no more than rounding may blur, or because there are too few samples to tell.
-_DAMPING, _DAMPING_OF_FEW = 1e-6, 1e-2
+_DAMPING = 1e-6
+_DAMPING_OF_FEW = 1e-2
 _SINGULAR = (
     1e-7  # of a neuron's variance: what the others leave unexplained, below which rounding decides
 )
@@ -54,48 +54,22 @@ class Ranking(Enum):
     GIVEN = 'given'
 
 
-@dataclass(frozen=True, eq=False)
-class Importance:
-    """Of the neurons of one layer.
-
-    Attributes:
-        scores: float64 `[m]`, at least 0; a larger one matters more.
-        damping: share of its own variance that was added to each neuron's because the covariance is singular; 0 where
-            it is regular.
-
-    Raises:
-        ValueError: a score is negative or not finite.
-    """
-
-    scores: Tensor
-    damping: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (torch.isfinite(self.scores).all() and (self.scores >= 0).all()):
-            raise ValueError(f'importance is {self.scores}, expected finite numbers of at least 0')
-
-    def order(self) -> Tensor:
-        """Numbers of the neurons, most important first: int64 `[m]`; equal ones stay in their order."""
-        return torch.argsort(self.scores, descending=True, stable=True)
-
-
-def by_obs(samples: OutputSamples) -> Importance:
-    """Of every neuron; raises ValueError where fewer than two samples were taken in, or one that is not finite."""
-    if samples.count < 2:
-        raise ValueError(f'importance of {samples.count} samples, expected at least 2')
+def by_obs(samples: OutputSamples) -> Tensor:
+    """Importance of every neuron, float64 `[m]`, from two samples or more."""
     if samples.products is None:
         return _of_few(torch.cat(samples.few))
-    count, products = samples.count, samples.products
+    count = samples.count
+    products = samples.products
     mean = samples.sums / count
     covariance = (products - count * torch.outer(mean, mean)) / (count - 1)
     variance = covariance.diagonal().clamp(min=0.0)
     deviation = torch.where(variance > 0.0, variance, 1.0).sqrt()
     correlation = covariance / torch.outer(deviation, deviation)
     correlation.diagonal().copy_((variance > 0.0).double())
-    unexplained, damping = _unexplained(correlation, 0.0), 0.0
+    unexplained = _unexplained(correlation, 0.0)
     if unexplained is None or not (unexplained > _SINGULAR).all():
-        unexplained, damping = _unexplained(correlation, _DAMPING), _DAMPING
-    return Importance(products.diagonal() / count * variance * unexplained / 2.0, damping)
+        unexplained = _unexplained(correlation, _DAMPING)
+    return products.diagonal() / count * variance * unexplained / 2.0
 
 
 def _unexplained(correlation: Tensor, damping: float) -> Tensor | None:
@@ -106,24 +80,23 @@ def _unexplained(correlation: Tensor, damping: float) -> Tensor | None:
     return None if failed else 1.0 / torch.cholesky_inverse(factor).diagonal()
 
 
-def _of_few(samples: Tensor) -> Importance:
+def _of_few(samples: Tensor) -> Tensor:
     """The same of no more samples than neurons: the inverse's diagonal follows from a matrix of samples by samples."""
-    count, damping = len(samples), _DAMPING_OF_FEW
+    count = len(samples)
+    damping = _DAMPING_OF_FEW
     variance = samples.var(0)
     standardised = (samples - samples.mean(0)) / (
         torch.where(variance > 0.0, variance, 1.0) * (count - 1)
     ).sqrt()
     # (damping + X'X)^-1 = (1 - X' (damping + X X')^-1 X) / damping
     between = standardised @ standardised.T + damping * torch.eye(count, dtype=torch.float64)
-    factor, failed = torch.linalg.cholesky_ex(between)
-    if failed:
-        raise ValueError('outputs hold NaN or infinity, expected finite values')
+    factor = torch.linalg.cholesky(between)
     half = torch.linalg.solve_triangular(factor, standardised, upper=False)
     unexplained = damping / (1.0 - half.square().sum(0)).clamp(min=1e-12)
-    return Importance(samples.square().mean(0) * variance * unexplained / 2.0, damping)
+    return samples.square().mean(0) * variance * unexplained / 2.0
 
 
-def obs_importance(outputs: Tensor) -> Importance:
+def obs_importance(outputs: Tensor) -> Tensor:
     """Importance of each neuron of a layer, by Optimal Brain Surgeon.
 
     With no more samples than neurons, or a neuron that others determine, the covariance is singular, hence damped.
@@ -131,17 +104,7 @@ def obs_importance(outputs: Tensor) -> Importance:
 
     Args:
         outputs: of the layer, `[n, m]`: n samples of m neurons, n at least 2.
-
-    Raises:
-        ValueError: another shape, fewer samples, or a value that is not finite.
     """
-    if outputs.dim() != 2 or len(outputs) < 2 or outputs.shape[1] < 1:
-        raise ValueError(
-            f'outputs have the shape {tuple(outputs.shape)}, expected at least 2 samples of at least 1 '
-            f'neuron'
-        )
-    if not torch.isfinite(outputs).all():
-        raise ValueError('outputs hold NaN or infinity, expected finite values')
     samples = OutputSamples(outputs.shape[1])
     samples.add(outputs)
     return by_obs(samples)
@@ -180,7 +143,7 @@ def rank_by(
     """
     if ranking in (Ranking.SELECTION, Ranking.OBS):
         scores = {
-            key: samples.selection() if ranking is Ranking.SELECTION else by_obs(samples).scores
+            key: samples.selection() if ranking is Ranking.SELECTION else by_obs(samples)
             for key, samples in output_samples(network, batches, seed).items()
         }
         rank(network, unit_scores(network, scores))

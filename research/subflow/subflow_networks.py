@@ -45,7 +45,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show, turns
 
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
-CONSTRUCTIONS, THREADS = 2000, 1
+CONSTRUCTIONS = 2000
+THREADS = 1
 # Goals: the paper's figures for AlexNet (abstract; section VII-B and VII-D), and ours where they are higher.
 GOALS = {
     'inference_range': {'least': 6.7},
@@ -58,7 +59,8 @@ GOALS = {
 
 def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: float) -> nn.Sequential:
     """An ordinary network of the shape and weights of a sub-network: what the elastic one's time is compared with."""
-    activation, layers = network.activate(utilisation), []
+    activation = network.activate(utilisation)
+    layers = []
     for name, layer in module.named_children():
         found = getattr(network.body, name, None)
         if isinstance(found, (Convolution, Linear)):
@@ -70,7 +72,8 @@ def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: floa
                 weight = weight.contiguous(memory_format=torch.channels_last)
             else:
                 layer = nn.Linear(weight.shape[1], weight.shape[0])
-            layer.weight, layer.bias = nn.Parameter(weight), nn.Parameter(bias)
+            layer.weight = nn.Parameter(weight)
+            layer.bias = nn.Parameter(bias)
         layers.append(layer)
     return nn.Sequential(*layers).eval()
 
@@ -107,7 +110,8 @@ def inference_times(
 def training_times(network: ElasticModule, data: Split, repeats: int) -> dict[float, float]:
     """By setting, ms of one iteration with a batch of 96; weights are put back afterwards."""
     kept = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    inputs, labels = data.inputs[:BATCH], data.labels[:BATCH]
+    inputs = data.inputs[:BATCH]
+    labels = data.labels[:BATCH]
     descent = ActiveDescent(1e-5)
     runs = {
         setting: lambda setting=setting: descent.step(
@@ -137,7 +141,8 @@ def construction_us(network: ElasticModule) -> dict[float, float]:
 
 def measure(shape: Shape, run: Run) -> dict:
     """All figures of one shape."""
-    args, data = run.args, shape.data()
+    args = run.args
+    data = shape.data()
     module = trained(shape, data, run.quick)
     network = made_elastic(module, data)
     untuned = {
@@ -170,7 +175,8 @@ def measure(shape: Shape, run: Run) -> dict:
         }
         for setting in network.settings
     }
-    full, smallest = rows[1.0], rows[network.settings[0]]
+    full = rows[1.0]
+    smallest = rows[network.settings[0]]
     return {
         'test_samples': len(data.test_labels),
         'accuracy_of_the_ordinary_network': ordinary,

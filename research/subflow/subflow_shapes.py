@@ -8,7 +8,8 @@ accuracies are those of the shape on these data, not of the paper's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,61 +45,21 @@ class Split:
         return self.inputs[:CALIBRATION]
 
 
-def lenet5() -> nn.Sequential:
-    """Table I, first column."""
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(256, 400),
-        nn.ReLU(),
-        nn.Linear(400, 84),
-        nn.ReLU(),
-        nn.Linear(84, 10),
-    )
+def convolutional(convolutions: Sequence[tuple], linear: Sequence[int]) -> nn.Sequential:
+    """Convolutions, each of which is halved in size, then fully connected layers.
 
-
-def alexnet() -> nn.Sequential:
-    """Table I, second column; of five classes."""
-    return nn.Sequential(
-        nn.Conv2d(3, 64, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(64, 192, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(192, 384, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(6144, 4096),
-        nn.ReLU(),
-        nn.Linear(4096, 2048),
-        nn.ReLU(),
-        nn.Linear(2048, 5),
-    )
-
-
-def kws() -> nn.Sequential:
-    """Table I, third column; of as many classes as digits are."""
-    return nn.Sequential(
-        nn.Conv2d(1, 64, (12, 6)),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(64, 64, (6, 3)),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(640, 1024),
-        nn.ReLU(),
-        nn.Linear(1024, 512),
-        nn.ReLU(),
-        nn.Linear(512, 10),
-    )
+    Args:
+        convolutions: channels read and written, kernel, and padding where there is some.
+        linear: sizes from the flattened features to the classes.
+    """
+    layers: list[nn.Module] = []
+    for convolution in convolutions:
+        layers += [nn.Conv2d(*convolution[:3], padding=sum(convolution[3:]))]
+        layers += [nn.ReLU(), nn.MaxPool2d(2)]
+    layers.append(nn.Flatten())
+    for read, written in itertools.pairwise(linear):
+        layers += [nn.Linear(read, written), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
 
 
 def digits(size: tuple[int, int]) -> Split:
@@ -135,18 +96,41 @@ def split(inputs: Tensor, labels: Tensor) -> Split:
 
 @dataclass(frozen=True)
 class Shape:
-    """One column of Table I."""
+    """One column of Table I; of as many classes as the data."""
 
     name: str
-    make: Callable[[], nn.Sequential]
+    convolutions: Sequence[tuple]
+    linear: Sequence[int]
     data: Callable[[], Split]
     epochs: int
 
+    def make(self) -> nn.Sequential:
+        """The network, untrained."""
+        return convolutional(self.convolutions, self.linear)
+
 
 SHAPES = (
-    Shape('LeNet-5', lenet5, lambda: digits((28, 28)), 20),
-    Shape('AlexNet', alexnet, driving_objects, 4),
-    Shape('KWS', kws, lambda: digits((61, 13)), 12),
+    Shape(
+        'LeNet-5',
+        ((1, 6, 5), (6, 16, 5)),
+        (256, 400, 84, 10),
+        lambda: digits((28, 28)),
+        20,
+    ),
+    Shape(
+        'AlexNet',
+        ((3, 64, 3, 1), (64, 192, 3, 1), (192, 384, 3, 1)),
+        (6144, 4096, 2048, 5),
+        driving_objects,
+        4,
+    ),
+    Shape(
+        'KWS',
+        ((1, 64, (12, 6)), (64, 64, (6, 3))),
+        (640, 1024, 512, 10),
+        lambda: digits((61, 13)),
+        12,
+    ),
 )
 SHAPE_NAMES = [shape.name for shape in SHAPES]
 

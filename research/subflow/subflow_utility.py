@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 
-import matplotlib
 import torch
 from subflow_shapes import (
     SHAPE_NAMES,
@@ -43,14 +42,17 @@ from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show, timed_ms
+from parts.picture import picture
 
-matplotlib.use('Agg')
 # Lee and Nirjon 2020, table IV: budgets of the robot by its speed in m/s.
 ROBOT_BUDGETS_MS = {0.02: 220.0, 0.04: 198.0, 0.08: 154.0, 0.12: 110.0, 0.16: 66.0, 0.20: 22.0}
 SETTINGS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-TARGET, GOAL_OVER_BUDGET = 0.005, 0.01  # share of jobs that exceed their bound, and their budget
-DEADLINES, JOBS_OF_DEADLINE = 24, 200
-TIMED, THREADS = 60, 1
+TARGET = 0.005  # share of jobs that exceed their bound
+GOAL_OVER_BUDGET = 0.01
+DEADLINES = 24
+JOBS_OF_DEADLINE = 200
+TIMED = 60
+THREADS = 1
 
 
 @dataclass
@@ -129,10 +131,13 @@ def usefulness(
     between: Callable[[], None],
 ) -> list[dict[str, float]]:
     """At each deadline, expected accuracy of answers in time, in %."""
-    sample, bounds = data.test_inputs[:1], time_bounds(network, data.test_inputs[:1], between)
-    whole_ms, rows = bounds.bounds_ms[1.0], []
+    sample = data.test_inputs[:1]
+    bounds = time_bounds(network, data.test_inputs[:1], between)
+    whole_ms = bounds.bounds_ms[1.0]
+    rows = []
     for step in range(1, DEADLINES + 1):
-        deadline_ms, jobs = 1.5 * whole_ms * step / DEADLINES, Jobs(0.0)
+        deadline_ms = 1.5 * whole_ms * step / DEADLINES
+        jobs = Jobs(0.0)
         ours = [
             accuracies[u] * in_time
             for u, in_time in (
@@ -151,7 +156,8 @@ def robot(
     network: ElasticModule, data: Split, count: int, between: Callable[[], None]
 ) -> dict[float, dict[str, float]]:
     """By speed in m/s, what became of the jobs with its budget."""
-    rng, samples = random.Random(0), data.test_inputs.split(1)
+    rng = random.Random(0)
+    samples = data.test_inputs.split(1)
     bounds = time_bounds(network, samples[0], between)
     scale = 1.1 * bounds.bounds_ms[1.0] / max(ROBOT_BUDGETS_MS.values())
     jobs = {speed: Jobs(scale * budget_ms) for speed, budget_ms in ROBOT_BUDGETS_MS.items()}
@@ -164,24 +170,17 @@ def robot(
 
 
 def plot(result: dict, file: Path) -> None:
-    """Both figures side by side."""
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
-    deadlines = [row['deadline_ms'] for row in result['usefulness']]
-    for name in ('elastic', 'ordinary'):
-        left.plot(deadlines, [row[name] for row in result['usefulness']], label=name)
-    left.set(xlabel='deadline, ms', ylabel='accuracy of answers in time, %', ylim=(0, 100))
-    speeds = [100.0 * float(speed) for speed in result['speeds']]
-    for name, label in (('budget_ms', 'budget'), ('longest_ms', 'longest'), ('mean_ms', 'mean')):
-        right.plot(
-            speeds, [row[name] for row in result['speeds'].values()], marker='o', label=label
-        )
-    right.set(xlabel='speed, cm/s', ylabel='ms', yscale='log')
-    for axes in (left, right):
-        axes.legend()
-    figure.tight_layout()
-    figure.savefig(file, dpi=110)
+    """Fig. 7, and Fig. 12."""
+    with picture(file, 2) as (left, right):
+        deadlines = [row['deadline_ms'] for row in result['usefulness']]
+        for name in ('elastic', 'ordinary'):
+            left.plot(deadlines, [row[name] for row in result['usefulness']], label=name)
+        left.set(xlabel='deadline, ms', ylabel='accuracy of answers in time, %')
+        speeds = [100.0 * float(speed) for speed in result['speeds']]
+        for name in ('budget_ms', 'longest_ms', 'mean_ms'):
+            times_ms = [row[name] for row in result['speeds'].values()]
+            right.plot(speeds, times_ms, 'o-', label=name)
+        right.set(xlabel='speed, cm/s', ylabel='ms', yscale='log')
 
 
 def main(run: Run) -> None:

@@ -44,7 +44,8 @@ def test_sub_convolution_is_the_masked_one(seed, kernel, padding, stride, dilati
 @given(st.integers(0, 1000), st.booleans())
 def test_sub_multiplication_is_the_masked_product(seed, with_bias):
     torch.manual_seed(seed)
-    x, active = torch.randn(3, 7) * (torch.rand(7) < 0.5), (torch.rand(6) < 0.5).float()
+    x = torch.randn(3, 7) * (torch.rand(7) < 0.5)
+    active = (torch.rand(6) < 0.5).float()
     layer = nn.Linear(7, 6, bias=with_bias)
     found = sub_multiplication(x, layer.weight, layer.bias, active)
     torch.testing.assert_close(found, layer(x) * active)

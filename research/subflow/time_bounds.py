@@ -39,9 +39,6 @@ class TimeBounds:
         target_miss_probability: in (0, 1).
         initial_factor: of the first bounds, such as the longest time seen over the median; at least 1 and at most 8
             count.
-
-    Raises:
-        ValueError: there is no utilisation, or a value lies outside its range.
     """
 
     def __init__(
@@ -50,17 +47,15 @@ class TimeBounds:
         target_miss_probability: float,
         initial_factor: float = 1.25,
     ) -> None:
-        if not expected_ms or not all(0.0 <= time < math.inf for time in expected_ms.values()):
-            raise ValueError(
-                f'expected times are {dict(expected_ms)} ms, expected at least one, none negative'
-            )
         self._calibrator = BoundCalibrator(
             target_miss_probability,
             _STEP,
             _SCORE_WIDTH,
             min(math.log(max(1.0, initial_factor)), _SCORE_WIDTH),
         )
-        self._log_slowdown, longest, self._expected_ms = 0.0, _LEAST_MS, {}
+        self._log_slowdown = 0.0
+        longest = _LEAST_MS
+        self._expected_ms = {}
         for utilisation in sorted(expected_ms):
             longest = self._expected_ms[utilisation] = max(longest, expected_ms[utilisation])
 

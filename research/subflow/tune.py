@@ -101,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
         return inputs[rows], tuple(target[rows] for target in targets)
 
     trainer.measure(*draw())
-    bounds_ms, fit = trainer.bounds.bounds_ms, trainer.bounds.fit(args.budget_ms)
+    bounds_ms = trainer.bounds.bounds_ms
+    fit = trainer.bounds.fit(args.budget_ms)
     say(
         f'bounds of an iteration: {bounds_ms[paths[0]["utilisation"]]:.0f} ms at the smallest utilisation, '
         f'{bounds_ms[1.0]:.0f} ms at 1; {fit.utilisation:g} fits'
@@ -135,7 +136,8 @@ def run(args: argparse.Namespace) -> int:
 def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[int, int, int]:
     """Iterates until it is to stop, with progress; returns iterations beyond the budget, left out, and done."""
     late = waited = done = 0
-    begun_s, loss = time.monotonic(), 0.0
+    begun_s = time.monotonic()
+    loss = 0.0
     with progress_bar(
         'tuning', 60.0 * args.minutes, 'passed', '{task.fields[words]}', words=''
     ) as update:

@@ -4,13 +4,6 @@ import pytest
 from deadline_perception.core.detections import Detections
 
 
-def test_uncertain_detections_can_be_left_out():
-    found = Detections(np.arange(12).reshape(3, 4), np.array([0.9, 0.5, 0.1]), np.array([2, 1, 0]))
-    sure = found.with_score(0.5)
-    assert sure.labels.tolist() == [2, 1] and sure.boxes_xyxy_px[1].tolist() == [4, 5, 6, 7]
-    assert len(found.with_score(0.95)) == 0
-
-
 @pytest.mark.parametrize(
     'boxes, scores, labels, message',
     [

@@ -11,8 +11,6 @@ from python_run import run_python
 from deadline_perception.core.device import (
     DeviceFacts,
     DeviceNotFound,
-    gpu_index,
-    missing_environment,
     process_environment,
     read_device_facts,
     use_threads,
@@ -54,13 +52,6 @@ def test_reads_a_desktop(tmp_path):
     assert (facts.power_mode, facts.clock_mhz) == ('governor performance', 4900.0)
     assert (facts.wait_policy, facts.allocator, facts.kind) == ('passive', 'default', 'cpu')
     assert facts.cpu_capability == 'AVX2'
-
-
-def test_a_machine_that_tells_nothing_is_still_described(tmp_path):
-    facts = read_device_facts('cpu', root=tmp_path, environment={})
-    assert facts.name and facts.cores >= 1 and facts.threads >= 1
-    assert (facts.power_mode, facts.clock_mhz, facts.cache_line_bytes) == ('unknown', 0.0, 0)
-    assert facts.cpu_capability == 'unknown'
 
 
 @pytest.mark.parametrize(
@@ -145,13 +136,6 @@ def test_an_absent_gpu_is_told_in_one_line():
         read_device_facts(f'cuda:{torch.cuda.device_count()}')
 
 
-def test_a_device_names_its_gpu_and_an_unknown_one_is_refused():
-    assert [gpu_index(name) for name in ('cpu', 'cuda', 'cuda:1')] == [0, 0, 1]
-    for device in ('gpu', 'cuda:x', 'cpu:0', ''):
-        with pytest.raises(ValueError, match='expected cpu, cuda or cuda:INDEX'):
-            read_device_facts(device)
-
-
 @pytest.mark.parametrize(
     ('name', 'value'), [('kind', 'tpu'), ('cores', 0), ('threads', 0), ('clock_mhz', math.nan)]
 )
@@ -166,10 +150,3 @@ def test_several_threads_must_not_spin_for_each_other():
     for refuses in (process_environment, use_threads):
         with pytest.raises(ValueError, match='threads is 0'):
             refuses(0)
-
-
-def test_names_exactly_the_settings_that_are_missing():
-    environment = process_environment(2)
-    assert missing_environment(2, environment) == []
-    assert missing_environment(2, {**environment, 'OMP_NUM_THREADS': '4'}) == ['OMP_NUM_THREADS=2']
-    assert len(missing_environment(1, {})) == len(process_environment(1))

@@ -68,7 +68,8 @@ def spaces(draw) -> PathSpace:
 
 @settings(max_examples=50, deadline=None)
 @given(space=spaces(), data=st.data())
-def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
+def test_every_declaration_names_its_paths_reads_them_back_and_knows_who_runs_a_key(space, data):
+    assume(len(space) <= 100)
     paths = list(space)
     count = math.prod(len(operator.settings) for operator in space.operators)
     assert len(paths) == len(set(paths)) == len(space) == count
@@ -77,19 +78,11 @@ def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
     assert space.parse(str(path)) == path and path in space
     same = {operator.name: path[operator.name] for operator in space.operators}
     assert path.replace(**same) == path
-
-
-@settings(max_examples=25, deadline=None)
-@given(space=spaces(), data=st.data())
-def test_carriers_run_their_keys(space, data):
-    assume(len(space) <= 100)
-    paths = list(space)
-    path = data.draw(st.sampled_from(paths))
     carriers = space.carriers()
     assert set(carriers) == {key for path in paths for key in space.keys(path)}
     for key, needed in carriers.items():
-        settings = tuple(needed.get(at, index) for at, index in enumerate(path.settings))
-        assert key in space.keys(ExecutionPath(settings, space))
+        indices = tuple(needed.get(at, index) for at, index in enumerate(path.settings))
+        assert key in space.keys(ExecutionPath(indices, space))
 
 
 def test_names_worked_out_by_hand():
@@ -102,15 +95,6 @@ def test_names_worked_out_by_hand():
     unsaid = PathSpace((size,), (Segment('all', 'all', 'size'),))
     assert [str(path) for path in unsaid] == ['r0.50', 'whole']
     assert unsaid.parse('whole') == unsaid.largest
-
-
-@pytest.mark.parametrize(
-    'name',
-    ['', 'whole', 's00', 's000-wa', 's02-wa', 's00-wc', 's00-wa ', 's00-r0.5-wa', 's00--wa'],
-)
-def test_other_names_are_refused(name):
-    with pytest.raises(ValueError, match='expected a form such as s00-wa or s11-r0.25-wb'):
-        SPACE.parse(name)
 
 
 def test_keys_name_what_decides_the_work_and_a_skipped_segment_has_none():
@@ -170,29 +154,6 @@ def test_alternatives_that_are_not_decided_before_are_refused(only_on):
         PathSpace(ALTERNATIVES.operators[:2], segments)
 
 
-def test_operators_are_decided_in_the_order_of_segments():
-    path = SPACE.parse('s10-r0.50-wb')
-    prefixes = [SPACE.prefix(path, segment) for segment in range(6)]
-    assert prefixes == [(), (), (1,), (1, 0), (1, 0, 1), (1, 0, 1, 0)]
-    assert [operator.name for operator in SPACE.of_kind(SKIP)] == ['deep0', 'deep1']
-    assert SPACE.of_kind('width') == ()
-
-
-def test_settings_lie_on_a_scale_of_work():
-    counts = Operator('count', 'proposals', (1, 10, 100), 'p')
-    assert counts.positions == pytest.approx((0.0, 2.302585, 4.605170))
-    assert Operator('width', 'width', (0.25, 1.0), 'w').positions == (0.25, 1.0)
-    assert Operator('way', 'switch', ('b', 'a'), 'h').positions == (0.0, 1.0)
-    assert Operator('level', 'level', (0, 1, 7), 'l').positions == (0.0, 1.0, 2.0)
-
-
-def test_a_path_belongs_to_the_space_it_was_made_of():
-    assert SPACE.largest in SPACE and PathSpace(SPACE.operators, SPACE.segments).largest in SPACE
-    assert CLASSIFIER.largest not in SPACE and str(SPACE.largest) not in SPACE
-    same_sizes = PathSpace((Operator('level', 'level', (1, 2, 3, 5), 'l'),), CLASSIFIER.segments)
-    assert same_sizes.largest not in CLASSIFIER
-
-
 def test_a_path_knows_its_settings_and_changes_by_name():
     path = SPACE.largest.replace(size=0.25, way='b')
     assert path['size'] == 0.25
@@ -220,11 +181,8 @@ def test_indices_that_are_no_path_are_refused(indices):
         ({'name': 'the size'}, "operator 'the size' of kind"),
         ({'kind': ''}, "of kind ''"),
         ({'symbol': 'R'}, "symbol 'R'"),
-        ({'settings': ()}, r'are \(\), expected at least one'),
         ({'settings': (2, 1)}, r'are \(2, 1\), expected at least one, ascending in work'),
         ({'settings': (0.501, 0.502)}, 'expected a distinct label'),
-        ({'settings': (-1, 1)}, 'expected a distinct label of letters'),
-        ({'labels': ('x',)}, 'expected a distinct label'),
         ({'labels': ('x', 'y-z')}, 'expected a distinct label of letters'),
     ],
 )
@@ -252,8 +210,6 @@ def more(symbol, most=2):
         ((ONE,), (A, A), 'segments are a, a, expected distinct names'),
         ((), (), 'at least one segment'),
         ((ONE,), (Segment('a', 'all'),), r"decide \[\], expected each of the operators \['one'\]"),
-        ((ONE,), (A, Segment('b', 'all', 'one')), r"segments decide \['one', 'one'\]"),
-        ((ONE,), (A, B), 'expected each of the operators'),
         ((ONE, OTHER), (Segment('a', 'all', 'one', ('other',)), B), 'segment a depends on .*other'),
         ((ONE, OTHER, more('a')), (A, B, C), r"symbols of operators are \['a', 'a', 'b'\]"),
         ((ONE, more('ab')), (A, C), r"symbols of operators are \['a', 'ab'\], expected none to"),

@@ -2,14 +2,9 @@ import random
 from collections import Counter
 
 import pytest
-from path_spaces import MATRICES, ONE_PATH
+from path_spaces import MATRICES
 
-from deadline_perception.core.measurement_plan import (
-    covering_paths,
-    distinct_paths,
-    fewest_covering,
-    interleave,
-)
+from deadline_perception.core.measurement_plan import covering_paths, fewest_covering
 
 
 def test_every_segment_is_run_often_enough_and_no_more_frames_than_needed():
@@ -30,38 +25,3 @@ def test_a_few_of_many_paths_run_every_segment_of_them_and_no_other():
         key for path in paths for key in MATRICES.keys(path)
     }
     assert fewest_covering([]) == []
-
-
-def test_only_the_segments_that_matter_are_covered():
-    paths = list(MATRICES)
-    wanted = {'stage1', *sorted(MATRICES.carriers())[-2:]} & set(MATRICES.carriers())
-    few = fewest_covering(paths, wanted)
-    assert len(few) <= len(wanted) < len(fewest_covering(paths))
-    assert wanted <= {key for path in few for key in MATRICES.keys(path)}
-    assert fewest_covering(paths, ()) == []
-
-
-def test_a_network_of_a_single_path_is_covered():
-    assert covering_paths(ONE_PATH, 3, random.Random(0)) == [ONE_PATH.largest] * 3
-    assert distinct_paths(ONE_PATH, 4, random.Random(0)) == [ONE_PATH.largest]
-
-
-def test_of_some_paths_no_other_is_taken():
-    some = random.Random(1).sample(list(MATRICES), 30)
-    counts = Counter(
-        key for path in covering_paths(some, 4, random.Random(0)) for key in MATRICES.keys(path)
-    )
-    assert min(counts.values()) >= 4
-    assert counts.keys() == {key for path in some for key in MATRICES.keys(path)}
-    assert set(covering_paths(some, 4, random.Random(0))) <= set(some)
-    few = distinct_paths(some, 9, random.Random(0), first=some[4:7])
-    assert (
-        few[:5] == [some[0], some[-1], *some[4:7]] and len(set(few)) == 9 and set(few) <= set(some)
-    )
-    assert distinct_paths(some, 31, random.Random(0)) == some
-
-
-def test_interleaving_spreads_the_shorter_list_evenly():
-    merged = interleave(['a', 'b', 'c', 'd', 'e', 'f'], ['X', 'Y'])
-    assert ''.join(name for _, name in merged) == 'abXcdeYf'
-    assert [name for from_second, name in merged if from_second] == ['X', 'Y']

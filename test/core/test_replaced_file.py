@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -67,22 +66,6 @@ def test_what_another_writer_is_writing_is_left_alone(tmp_path):
             writer.kill()
             writer.wait()
             writer.stdout.close()
-
-
-def test_a_full_disk_leaves_the_file_as_it_was_and_names_it(tmp_path):
-    file = tmp_path / 'file'
-    replace_file(file, b'before')
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(OSError, match='too large') as failed:
-            replace_file(file, bytes(5000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert failed.value.filename == str(file)
-    assert file.read_bytes() == b'before' and list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize('fault', [OSError(errno.ENOLCK, 'No locks'), KeyboardInterrupt()])

@@ -2,12 +2,6 @@ import os
 
 import pytest
 
-from deadline_perception.core.share_folder import share_folder
-
-
-def test_the_share_folder_of_a_source_tree_is_its_root(repository):
-    assert share_folder() == repository
-
 
 def test_ros2_launch_finds_each_launch_file_below_the_share_folder(repository):
     """It walks through folders, not behind links to folders."""

@@ -5,18 +5,9 @@ import socket
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.untrusted_file import (
-    FileRefused,
-    check_kind,
-    parse_json,
-    read_bytes,
-    read_json,
-)
-from deadline_perception.extras.plain_yaml import read_yaml
+from deadline_perception.core.untrusted_file import FileRefused, check_kind, parse_json, read_bytes
 
 
 def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):
@@ -87,37 +78,6 @@ def test_json_beyond_reason_is_refused(text, words):
     with pytest.raises(FileRefused, match='^[ -~]{1,400}$') as refused:
         parse_json(text)
     assert words in str(refused.value)
-
-
-def test_json_is_read():
-    assert parse_json('{"a": [1, -2.5, {"b": null}], "c": {"a": 123456789012345678901}}') == {
-        'a': [1, -2.5, {'b': None}],
-        'c': {'a': 123456789012345678901},
-    }
-
-
-TEXTS = st.text(max_size=200).map(lambda text: text.encode('utf-8', 'surrogatepass'))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=st.one_of(st.binary(max_size=200), TEXTS))
-def test_any_file_is_read_or_refused_in_one_printable_line(tmp_path, content):
-    file = tmp_path / 'file'
-    file.write_bytes(content)
-    for read in (read_json, read_yaml):
-        try:
-            read(file)
-        except FileRefused as error:
-            assert str(error).isprintable()
-
-
-@given(text=st.text(st.characters(codec=None)), limit=st.integers(10, 50))
-def test_any_text_becomes_printable(text, limit):
-    words = printable(text, limit)
-    assert words.isprintable() and len(words) <= limit + 4
-    assert str(DeadlinePerceptionError(text)).replace('\n', '').isprintable()
-    if text.isprintable() and len(text) <= limit:
-        assert words.split() == text.split()
 
 
 def test_controls_of_a_terminal_are_shown_as_they_are_written():

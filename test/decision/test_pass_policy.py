@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
 from deadline_perception.decision import pass_policy
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.timing.path_bound import SegmentForecast
@@ -131,15 +130,6 @@ def test_of_second_looks_none_is_planned_that_is_less_likely_than_not_to_be_in_t
         assert after['fine'] == 'none' or chance(remaining_ms - 5.0, rest_ms) >= 0.5
 
 
-def test_one_look_is_taken_where_it_alone_is_worth_more():
-    class Alone(Qualities):
-        def quality(self, path):
-            return 0.9 if str(path) == 's1' else QUALITY[str(path)]
-
-    policy = PassPolicy(SPACE, TIMES, Alone())
-    assert policy.plan(14.0, FACTOR, LIKELY).path == SPACE.parse('s1')
-
-
 def test_after_a_result_so_far_the_rest_is_begun_though_its_bound_does_not_fit(policy):
     path = SPACE.parse('crun-s1')
     choice = policy.redecide(path, 1, 11.0, FACTOR, 5.0, LIKELY)
@@ -155,43 +145,16 @@ def test_an_infeasible_frame_runs_what_has_an_even_chance_or_the_shortest(policy
     assert not choice.feasible and choice.path == SPACE.parse('crun-alone')
 
 
-def test_an_infeasible_frame_runs_more_than_the_shortest_where_that_has_an_even_chance(policy):
-    wide = 6.0, 0.2  # bounds far above the forecasts, which most frames keep
-    assert policy.plan(29.0, *wide).path == SPACE.parse('crun-s0')
-    assert not policy.plan(29.0, *wide).feasible
-
-
 def test_a_bound_of_exactly_the_time_that_is_left_fits(policy):
     path, bound_ms = SPACE.parse('crun-s1'), 10.0 * FACTOR
     assert policy.redecide(path, 1, bound_ms, FACTOR, 5.0, LIKELY).feasible
     assert not policy.redecide(path, 1, math.nextafter(bound_ms, 0), FACTOR, 5.0, LIKELY).feasible
 
 
-@pytest.mark.parametrize('at', [0, 1, 3])
-def test_what_is_decided_agrees_with_what_has_run(policy, at):
-    for path in SPACE:
-        if not SPACE.applies(at, path):
-            continue
-        for remaining_ms in (-1.0, 3.0, 12.0, 40.0):
-            choice = policy.redecide(path, at, remaining_ms, FACTOR, 0.0, LIKELY)
-            assert SPACE.prefix(choice.path, at) == SPACE.prefix(path, at)
-
-
 def test_a_space_without_results_is_refused():
     plain = PathSpace((), (Segment('all', 'all'),))
     with pytest.raises(ValueError, match='declares no result'):
         PassPolicy(plain, TIMES, Qualities())
-
-
-@pytest.mark.parametrize('p90_share', [1.0, 0.8, 0.5])
-def test_one_look_alone_is_decided_as_by_the_frontier(p90_share):
-    singles = [path for path in SPACE if path['coarse'] == 'none']
-    passes = PassPolicy(SPACE, TIMES, Qualities(), paths=singles)
-    frontier = FrontierPolicy(SPACE, TIMES, Qualities(), paths=singles)
-    for remaining_ms in (13.0, 15.0, 22.0, 24.0, 26.0, 27.0):
-        of_both = [one.plan(remaining_ms, FACTOR, p90_share) for one in (passes, frontier)]
-        assert of_both[0].path == of_both[1].path
-        assert of_both[0].bound_ms == pytest.approx(of_both[1].bound_ms)
 
 
 @pytest.mark.parametrize('name', ['s1', 'crun-s0'])
@@ -224,22 +187,6 @@ def test_after_a_result_so_far_no_path_is_expected_to_add_more(quality, remainin
 
     best = max(added(path) for path in SPACE if path['coarse'] == 'run')
     assert added(choice.path) == pytest.approx(best, abs=2e-4)
-
-
-@pytest.mark.parametrize(
-    ('gain', 'epsilon', 'is_kept'),
-    [(0.0, 0.0, True), (0.004, 0.005, True), (0.004, 0.003, False)],
-)
-def test_a_plan_is_kept_where_another_path_is_hardly_better(gain, epsilon, is_kept):
-    class Even(QualitiesBySize):
-        def quality(self, path):
-            return 0.3 if path['fine'] == 'none' else 0.5 + gain * (path['deep'] == 'run')
-
-    policy = PassPolicy(SPACE, TIMES, Even(), keep_epsilon=epsilon)
-    worse, better = map(SPACE.parse, ('crun-s1', 'crun-s0'))
-    for path in (worse, better):
-        kept = policy.redecide(path, 1, math.inf, FACTOR, 5.0, LIKELY).path
-        assert kept == (path if is_kept else better)
 
 
 @given(
@@ -301,18 +248,6 @@ def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
         renew(np.array([1.0, 0.0]))
     large = policy.redecide(small.path, 0, 100.0, FACTOR, 0.0, LIKELY)
     assert large.path == SPACE.parse('crun-s0') and large.quality == pytest.approx(0.75)
-
-
-def test_a_prepared_policy_has_all_frontiers_at_hand():
-    policy = PassPolicy(SPACE, TIMES, Qualities())
-    policy.prepare()
-    assert all(None not in of_level for of_level in policy._frontiers_of.values())
-
-
-def test_the_first_result_alone_has_to_fit_where_every_path_begins_with_it():
-    paths = [path for path in SPACE if path['coarse'] == 'run']
-    choice = PassPolicy(SPACE, TIMES, Qualities(), paths=paths).plan(12.0, FACTOR, LIKELY)
-    assert choice.feasible and choice.bound_ms == pytest.approx(5.0 * FACTOR)
 
 
 def followed(ratios, *, keep_epsilon=0.005):

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from path_spaces import ONE_PATH, SPACE
+from path_spaces import SPACE
 
 from deadline_perception.decision import useful_paths as module
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
-from deadline_perception.decision.useful_paths import fewer_segments, paths_of, useful_paths
+from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.timing.path_bound import SegmentForecast
 
 
@@ -50,15 +50,3 @@ def test_what_may_be_lost_decides_how_many_segments_are_kept(parts, monkeypatch)
             monkeypatch.setattr(module, most, loss)
         counts.append(len(keys_of(useful_paths(SPACE, *parts))))
     assert counts == sorted(counts) and counts[0] < counts[-1] == len(SPACE.carriers())
-
-
-def test_no_segment_goes_where_others_are_missed_already(parts):
-    every = list(SPACE)
-    few = [path for path in every if path['width'] == 0.5]
-    assert fewer_segments(every, few, *parts) == few
-
-
-def test_a_network_of_one_path_keeps_it(make_quality):
-    forecast = SegmentForecast(ONE_PATH, dict.fromkeys(ONE_PATH.carriers(), 0.0))
-    quality = make_quality({ONE_PATH.largest: 0.0})
-    assert useful_paths(ONE_PATH, forecast, quality) == [ONE_PATH.largest]

@@ -3,19 +3,10 @@ import pytest
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines import segment_store
 from deadline_perception.engines.choice import choose_engine, is_installed
-from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_store import StoreError
 
 FACTS = read_device_facts('cpu')
 COMMAND = r'Prepare them: .*deadline-perception profile --weights w.safetensors'
-
-
-def test_prepared_segments_are_taken_unless_eager_is_asked_for(prepared):
-    network = prepared.network()
-    for engine in ('auto', 'openvino'):
-        assert choose_engine(engine, network, FACTS).identity.startswith('openvino ')
-    chosen = choose_engine('eager', network, FACTS)
-    assert (type(chosen), chosen.notice, is_installed()) == (Eager, '', True)
 
 
 def test_without_them_auto_is_eager_and_openvino_refused(prepared, monkeypatch, tmp_path):

@@ -1,5 +1,3 @@
-import errno
-import mmap
 import re
 
 import numpy as np
@@ -7,7 +5,6 @@ import pytest
 
 pytest.importorskip('openvino')
 
-from made_up_detector import redirected_run
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.compiled_segments import CompiledSegments
@@ -20,11 +17,6 @@ def engine(prepared, threads=1):
     return CompiledSegments(
         SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu'))), threads
     )
-
-
-def frames(network, images):
-    """Of any path, redirected on the way."""
-    return [redirected_run(network, image, number).result() for number, image in enumerate(images)]
 
 
 def values_of(network, image):
@@ -46,21 +38,6 @@ def test_compiled_frames_agree_with_eager_ones(prepared, threads):
             error = float(np.square(value - right).mean() / right.var())
             assert error < 0.05, name
             assert not np.array_equal(value, right) and value.flags.c_contiguous
-
-
-def test_segments_that_were_loaded_are_not_compiled_again_and_give_the_same(prepared, monkeypatch):
-    network = prepared.network()
-    network.engine = engine(prepared)
-    first = frames(network, prepared.images)
-    network.engine = loaded = engine(prepared)
-    loaded.load([*network.path_space.carriers(), 'a key that nothing has'])
-    monkeypatch.setattr(
-        loaded, '_compile', lambda key: pytest.fail(f'{key} is compiled in a frame')
-    )
-    assert sum(len(found) for found in first) > 0
-    for one, other in zip(first, frames(network, prepared.images)):
-        np.testing.assert_array_equal(one.boxes_xyxy_px, other.boxes_xyxy_px)
-        np.testing.assert_array_equal(one.scores, other.scores)
 
 
 def test_levels_of_one_segment_are_joined_where_they_lie_and_others_copied(prepared):
@@ -87,39 +64,6 @@ def test_after_weights_may_have_changed_all_is_eager_and_that_is_said(prepared):
     found = network.detect(prepared.images[0], network.path_space.largest)
     np.testing.assert_allclose(found.boxes_xyxy_px, expected.boxes_xyxy_px, atol=1e-3)
     assert 'weights have changed' in network.engine.notice and network.engine.forms == {}
-
-
-def test_between_two_frames_a_segment_holds_no_working_memory_and_its_file_only_as_pages(prepared):
-    network = prepared.network()
-    network.engine = engine(prepared)
-    network.detect(prepared.images[0], network.path_space.largest)
-    mapped = [
-        line for line in open('/proc/self/maps', encoding='ascii') if str(prepared.folder) in line
-    ]
-    assert len(mapped) == sum(segment is not None for segment in network.engine._compiled.values())
-    for file in prepared.folder.glob('*.blob'):
-        file.unlink()  # another preparation has begun
-    network.detect(prepared.images[1], network.path_space.largest)
-    released = []
-    for segment in network.engine._compiled.values():
-        if segment is not None:
-            segment._release = lambda: released.append(1)
-    network.detect(prepared.images[1], network.path_space.largest)
-    assert len(released) == len(mapped)
-
-
-def test_segments_compile_while_memory_is_locked(prepared, monkeypatch):
-    """As it is beside a running network."""
-
-    class Locked(mmap.mmap):
-        def madvise(self, option):
-            raise OSError(errno.EINVAL, 'locked')
-
-    monkeypatch.setattr('deadline_perception.engines.segment_store.mmap.mmap', Locked)
-    network = prepared.network()
-    network.engine = engine(prepared)
-    network.detect(prepared.images[0], network.path_space.largest)
-    assert network.engine._refused == {}
 
 
 def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):

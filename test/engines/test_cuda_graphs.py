@@ -1,17 +1,11 @@
 """Replays compute again from the tensors that were recorded, as a CUDA graph does from their addresses."""
 
-import random
-
 import numpy as np
 import pytest
 import torch
 from made_up_detector import redirected_run
 
-from deadline_perception.core.measurement_plan import covering_paths
 from deadline_perception.engines.cuda_graphs import CudaGraphs
-from deadline_perception.extras.faster_rcnn.network import FasterRcnn
-
-RECORDED_SEGMENTS = ('stage', 'skip', 'pyramid', 'rpn', 'regions', 'head')
 
 
 class Recorder:
@@ -74,17 +68,6 @@ def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
     assert certain_network.engine.notice == ''
 
 
-def test_each_segment_is_recorded_once(tiny_network):
-    recorder = Recorder()
-    tiny_network.engine = graphs = CudaGraphs('cpu', recorder)
-    recordable = [
-        name for name in tiny_network.path_space.carriers() if name.startswith(RECORDED_SEGMENTS)
-    ]
-    for _ in range(2):
-        tiny_network.warm_up(covering_paths(tiny_network.path_space, 1, random.Random(0)), (50, 80))
-        assert recorder.recordings == len(graphs) == len(recordable)
-
-
 def test_what_cannot_be_recorded_is_computed(certain_network):
     expected = [
         redirected_run(certain_network, image, number) for number, image in enumerate(_images(4))
@@ -123,20 +106,6 @@ def test_a_replay_that_gives_other_values_is_not_used(certain_network):
         _assert_same(certain_network.detect(image, path), expected)
     assert not len(certain_network.engine)
     assert set(certain_network.engine.failures.values()) == {'its replay gives other values'}
-
-
-def test_new_weights_are_recorded_anew(certain_network, tiny_config):
-    image = _images(1)[0]
-    path = certain_network.path_space.largest
-    certain_network.engine = CudaGraphs('cpu', Recorder())
-    certain_network.detect(image, path)
-    torch.manual_seed(5)
-    other = FasterRcnn(tiny_config, ('vehicle', 'bike')).eval()
-    certain_network.load_state_dict(other.state_dict())
-    assert not len(certain_network.engine)
-    _assert_same(certain_network.detect(image, path), other.detect(image, path))
-    certain_network.eval()
-    assert not len(certain_network.engine)
 
 
 def test_frame_whose_buffers_another_one_uses_is_refused(tiny_network):

@@ -1,5 +1,4 @@
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from deadline_perception.engines import segment_store
 from deadline_perception.engines.segment_store import (
     FORMAT,
     Form,
-    PreparedSegment,
     SegmentStore,
     StoreError,
     store_origin,
@@ -45,16 +43,6 @@ def test_what_was_added_is_there_again(tmp_path):
         SegmentStore.load(tmp_path / 'b', ORIGIN)
 
 
-def test_what_is_absent_or_unfinished_is_refused_and_goes_on_where_it_stopped(tmp_path):
-    with pytest.raises(StoreError, match='no segments are prepared'):
-        SegmentStore.load(tmp_path / 'a', ORIGIN)
-    store = StoreWriter.resume(tmp_path / 'a', ORIGIN)
-    store.add('stage1@w1.00', Form.INT8, compiled=b'compiled', **FIGURES)
-    with pytest.raises(StoreError, match='was not finished'):
-        SegmentStore.load(tmp_path / 'a', ORIGIN).check()
-    assert list(StoreWriter.resume(tmp_path / 'a', ORIGIN).segments) == ['stage1@w1.00']
-
-
 @pytest.mark.parametrize('damage', [lambda blob: blob.write_bytes(b'comp'), Path.unlink])
 def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
     filled(tmp_path)
@@ -84,31 +72,6 @@ def test_a_damaged_list_is_refused_in_one_line_and_begun_anew(tmp_path, change):
     with pytest.raises(StoreError, match='cannot be used: '):
         SegmentStore.load(tmp_path, ORIGIN)
     assert StoreWriter.resume(tmp_path, ORIGIN).segments == {} and not list(tmp_path.glob('*.blob'))
-
-
-@pytest.mark.parametrize('name', ['CPU capability', 'OpenVINO version'])
-def test_segments_of_another_origin_are_refused_with_both_values(tmp_path, name):
-    filled(tmp_path)
-    with pytest.raises(StoreError, match=f"{name} is '{ORIGIN[name]}' there and 'other' here"):
-        SegmentStore.load(tmp_path, ORIGIN | {name: 'other'})
-    assert StoreWriter.resume(tmp_path, ORIGIN | {name: 'other'}).segments == {}
-
-
-def test_a_form_that_ended_the_process_is_not_tried_again(tmp_path):
-    store = StoreWriter.resume(tmp_path, ORIGIN)
-    assert store.begin('head@h0', Form.INT8)  # and here the process ends
-    store = StoreWriter.resume(tmp_path, ORIGIN)
-    assert not store.begin('head@h0', Form.INT8)
-    assert store.begin('head@h0', Form.FLOAT)
-    store.add('head@h0', Form.FLOAT, compiled=b'x', **FIGURES)
-    assert StoreWriter.resume(tmp_path, ORIGIN).failed == ['head@h0 8 bit']
-
-
-def test_a_compiled_segment_has_a_file_of_the_folder_and_an_eager_one_has_none():
-    segment = PreparedSegment(Form.INT8, 30.0, 1.0, 2.0, 'a.blob', 'ff')
-    for change in ({'file': ''}, {'file': '../a.blob'}, {'form': Form.EAGER}):
-        with pytest.raises(ValueError, match='expected a name for a compiled one'):
-            replace(segment, **change)
 
 
 def test_the_origin_names_versions_and_an_absent_library_is_told_with_the_command(monkeypatch):

@@ -9,10 +9,8 @@ from python_run import run_python
 from torch import nn
 from torch.nn import functional as F
 
-from deadline_perception.engines.sliced_layers import Convolution, Linear, Norm, Span
+from deadline_perception.engines.sliced_layers import Convolution, Span
 from deadline_perception.extras.channel_order import reorder
-from deadline_perception.extras.elastic.elastic_layers import fixed
-from deadline_perception.extras.sliced_group_norm import GroupNorm
 
 
 class Part(NamedTuple):
@@ -62,20 +60,6 @@ def test_the_gradient_of_a_strided_layer_of_few_channels_leaves_memory_alone():
     assert run.returncode == 0, run.stderr[-2000:]
 
 
-def test_inference_keeps_one_dense_copy_of_each_cut_until_weights_change():
-    layer = convolution().eval()
-    with torch.no_grad():
-        first, again = layer.used(HALF), layer.used(HALF)
-        assert first[0] is again[0] and first[0].is_contiguous(memory_format=torch.channels_last)
-        layer.dependants['half'] = 'made of it'
-        layer.train()
-        layer.eval()
-        assert layer.used(HALF)[0] is not first[0] and not layer.dependants
-        assert layer.used(Part((2, 3)))[0] is not layer.used(Part((2, 3)))[0], (
-            'without a key nothing is kept'
-        )
-
-
 @pytest.mark.parametrize(
     'change',
     [
@@ -93,70 +77,3 @@ def test_dense_copies_follow_new_weights(change):
             layer(x, HALF), F.conv2d(x, layer.weight[:3, :2], layer.bias[:3])
         )
         assert not torch.allclose(layer(x, HALF), before)
-
-
-def test_columns_behind_a_concatenation_are_put_side_by_side():
-    layer = Linear({'weight': {1: (Span(0, 4, 2), Span(2, 3))}}, nn.Linear(4 * 2 + 3, 5))
-    weight, bias = layer.used(HALF)
-    torch.testing.assert_close(weight, layer.weight[:, [0, 1, 2, 3, 8]])
-    assert bias is layer.bias
-    weight.sum().backward()
-    assert layer.weight.grad.sum(0).tolist() == [5.0] * 4 + [0.0] * 4 + [5.0, 0.0, 0.0]
-
-
-def test_reordering_moves_units_along_every_axis_and_leaves_a_group_without_an_order():
-    layer = convolution()
-    before, bias = layer.weight.detach().clone(), layer.bias.detach().clone()
-    assert layer.used(HALF)[0].untyped_storage().data_ptr() == layer.weight.data_ptr()  # a view
-    inputs, outputs = torch.tensor([2, 0, 3, 1]), torch.tensor([5, 4, 3, 2, 1, 0])
-    reorder(layer, (inputs, outputs))
-    torch.testing.assert_close(layer.weight.detach(), before[outputs][:, inputs])
-    torch.testing.assert_close(layer.bias.detach(), bias[outputs])
-    reorder(layer, (torch.argsort(inputs), None))
-    torch.testing.assert_close(layer.weight.detach(), before[outputs])
-
-
-class _Scale(Norm):
-    """Twice the value of the channel, less one."""
-
-    folds = True
-
-    def scale_and_shift(self, cut):
-        return torch.full((cut.kept[1],), 2.0), torch.full((cut.kept[1],), -1.0)
-
-    def forward(self, x, cut):
-        return 2.0 * x - 1.0
-
-
-@pytest.mark.parametrize('own', [True, False])
-def test_a_norm_is_computed_or_folded_never_both_and_copies_know_which(own):
-    layer, norm, x = convolution().eval(), _Scale({}), torch.randn(1, 2, 5, 5)
-    if own:
-        layer.norm = norm
-    expected = 2.0 * F.conv2d(x, layer.weight[:3, :2], layer.bias[:3]) - 1.0
-    with torch.no_grad():
-        for folds in (True, False, True):
-            norm.folds = folds
-            for _ in range(2):
-                torch.testing.assert_close(
-                    layer(x, HALF) if own else layer(x, HALF, norm), expected
-                )
-        if own:
-            torch.testing.assert_close(fixed(layer, HALF)(x, HALF), expected)
-
-
-@pytest.mark.parametrize('groups', [2, 4])
-def test_a_grouped_convolution_keeps_whole_groups(groups):
-    made = {0: (Span(0, 2, 4),)}
-    layer = Convolution({'weight': made, 'bias': made}, nn.Conv2d(4, 8, 1, groups=groups))
-    x = torch.randn(1, 4, 3, 3)
-    whole = F.conv2d(x, layer.weight, layer.bias, groups=groups)
-    torch.testing.assert_close(layer(x[:, :2], Part((1,))), whole[:, :4])
-
-
-def test_a_group_norm_keeps_the_groups_of_the_whole():
-    plain = nn.GroupNorm(4, 8, eps=0.1)
-    nn.init.normal_(plain.weight)
-    spans, x = (Span(0, 4, 2),), torch.randn(2, 8, 3, 3)
-    layer = GroupNorm({'weight': {0: spans}, 'bias': {0: spans}}, plain)
-    torch.testing.assert_close(layer(x[:, :4], Part((2,))), plain(x)[:, :4])

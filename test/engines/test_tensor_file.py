@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -17,24 +14,6 @@ from deadline_perception.extras.weights_writer import write_tensors
 WEIGHTS = {'layer.weight': torch.arange(6.0).reshape(2, 3), 'layer.count': torch.tensor(3)}
 
 
-def test_round_trip(tmp_path):
-    file = tmp_path / 'folder' / 'weights.safetensors'
-    before = os.umask(0o022)
-    try:
-        write_tensors(file, {**WEIGHTS, 'turned': WEIGHTS['layer.weight'].T}, {'recipe': 'none'})
-    finally:
-        os.umask(before)
-    header = read_header(file)
-    assert header.metadata == {'recipe': 'none'} and header.tensors['turned'] == {
-        'dtype': 'F32',
-        'shape': [3, 2],
-    }
-    found = read_tensors(file, header)
-    torch.testing.assert_close(found['turned'], WEIGHTS['layer.weight'].T, rtol=0, atol=0)
-    assert found['layer.count'] == 3 and file.stat().st_mode & 0o777 == 0o644
-    assert list(file.parent.iterdir()) == [file]
-
-
 def test_a_file_that_is_replaced_between_its_header_and_its_tensors_is_refused(tmp_path):
     file = tmp_path / 'weights.safetensors'
     write_tensors(file, WEIGHTS, {})
@@ -42,43 +21,6 @@ def test_a_file_that_is_replaced_between_its_header_and_its_tensors_is_refused(t
     write_tensors(file, {**WEIGHTS, 'layer.count': torch.zeros(1)}, {})
     with pytest.raises(FileRefused, match='was replaced while it was read'):
         read_tensors(file, header)
-
-
-READER = """
-import sys
-from pathlib import Path
-from deadline_perception.engines.tensor_file import read_tensors
-from deadline_perception.core.untrusted_file import FileRefused
-file, read, refused = Path(sys.argv[1]), 0, 0
-print('ready', flush=True)
-while read + refused < 50:
-    try:
-        assert read_tensors(file)['a'].isfinite().all()
-        read += 1
-    except (FileRefused, FileNotFoundError):
-        refused += 1
-print(read, refused)
-"""
-
-
-@pytest.mark.slow
-def test_a_file_that_is_rewritten_in_place_ends_no_process(tmp_path):
-    """As `cp new.safetensors weights.safetensors` does it: first it is empty, then it grows."""
-    file = tmp_path / 'weights.safetensors'
-    write_tensors(file, {'a': torch.ones(500_000)}, {})
-    content = file.read_bytes()
-    reader = subprocess.Popen(
-        [sys.executable, '-c', READER, str(file)], stdout=subprocess.PIPE, text=True
-    )
-    assert reader.stdout.readline() == 'ready\n'
-    while reader.poll() is None:
-        with file.open('r+b') as stream:
-            stream.truncate(0)
-            for start in range(0, len(content), 100_000):
-                stream.write(content[start : start + 100_000])
-                stream.flush()
-    with reader.stdout:
-        assert reader.returncode == 0 and sum(map(int, reader.stdout.read().split())) == 50
 
 
 def tensor(dtype, count):
@@ -97,11 +39,8 @@ def described(header, rest=b'') -> bytes:
         (b'', 'no JSON'),
         ((2**60).to_bytes(8, 'little'), 'its header has 1152921504606846976 bytes'),
         ((2**20).to_bytes(8, 'little') + b'{', 'ends within its header'),
-        (described([]), r'header is \[\], expected object'),
         (described({'__metadata__': {'a': 1}}), r"metadata\['a'\] is 1, expected str"),
         (described(b'[' * 100_000), 'nested too deeply'),
-        (described(b'\xff\xff'), 'no text in UTF-8'),
-        (described({'a': 5}), r"header\['a'\] is 5, expected object"),
         (described({'a': {'dtype': 'F32', 'shape': [-1]}}), r'shape\[0\] is -1, expected int >= 0'),
         (described({'a': {'dtype': 'F32', 'shape': [2**62]}}), 'expected int <= 1099511627775'),
         (described(b'{"a": 1, "a": 2}'), 'twice'),

@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 import torch
 from made_up_detector import TINY
-from made_up_elastic import made_elastic
 
-from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.torch_network import TorchNetwork
 from deadline_perception.extras.elastic.network import ElasticNetwork
-from deadline_perception.extras.elastic.source import NetworkSource
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.several_networks.classifier.network import (
     ClassifierConfig,
@@ -23,26 +20,12 @@ SMALL = ClassifierConfig(name='small', channels=(8, 16), strides=(2, 2), ratios=
 IMAGE = np.zeros((8, 8, 3), np.uint8)
 
 
-class Forgetful(Eager):
-    """Counts how often it was told to forget."""
-
-    cleared = 0
-
-    def clear(self) -> None:
-        self.cleared += 1
-
-
 def detector() -> FasterRcnn:
     return FasterRcnn(TINY, ('a', 'b'))
 
 
 def classifier() -> NestedClassifier:
     return NestedClassifier(SMALL, ('a', 'b'))
-
-
-def elastic_network() -> ElasticNetwork:
-    source = NetworkSource('resnet18', ('a', 'b', 'c', 'd', 'e'), (8, 8))
-    return ElasticNetwork(made_elastic(), source)
 
 
 def with_counted_weights(network: TorchNetwork) -> TorchNetwork:
@@ -63,51 +46,6 @@ def with_counted_weights(network: TorchNetwork) -> TorchNetwork:
 def test_hashes_stay_what_they_were_when_files_were_written(make, network_hash, weights_hash):
     network = with_counted_weights(make())
     assert (network.network_hash, network.weights_hash) == (network_hash, weights_hash)
-
-
-@pytest.mark.parametrize('make', [detector, classifier, elastic_network])
-def test_weights_change_the_hash_of_weights_alone(make):
-    network = with_counted_weights(make())
-    before = network.network_hash, network.weights_hash
-    with torch.no_grad():
-        module = network.module if isinstance(network, ElasticNetwork) else network
-        next(module.parameters()).add_(1.0)
-    assert network.network_hash == before[0] and network.weights_hash != before[1]
-
-
-@pytest.mark.parametrize('make', [detector, classifier])
-def test_the_engine_forgets_when_weights_move_change_or_the_mode_does(make):
-    network = make().eval()
-    network.engine = Forgetful()
-    for number, change in enumerate(
-        (
-            network.train,
-            network.eval,
-            network.float,
-            lambda: network.load_state_dict(network.state_dict()),
-        ),
-        start=1,
-    ):
-        change()
-        assert network.engine.cleared == number
-
-
-@pytest.mark.parametrize('make', [detector, classifier, elastic_network])
-def test_graphs_need_a_cuda_device(make):
-    with pytest.raises(ValueError, match="device is 'cpu', expected cuda"):
-        make().use_graphs()
-
-
-@pytest.mark.parametrize('make', [detector, classifier, elastic_network])
-def test_an_image_gives_what_its_segments_give_one_by_one(make):
-    network = make()
-    if not isinstance(network, ElasticNetwork):
-        network.eval()
-    path = network.path_space.smallest
-    expected, found = network.start(IMAGE, path).finish(), network.detect(IMAGE, path)
-    assert type(found) is type(expected) is network.result_type
-    for name in vars(found):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 def test_a_network_needs_a_class():

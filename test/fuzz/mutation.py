@@ -26,6 +26,7 @@ _CODECS = {
         partial(zstandard.ZstdDecompressor().decompress, max_output_size=2**16),
     ),
 }
+_NOT_OF_THE_FORM = struct.error, sqlite3.Error, zstandard.ZstdError
 _CHUNK, _HEAD = 0x06, 9
 _MAGIC = b'\x89MCAP0\r\n'
 Bytes = Callable[[bytes], bytes]
@@ -45,9 +46,7 @@ def mutated(form: str, content: bytes, rng: random.Random, change: Bytes) -> byt
         return change(content)
     try:
         return make(content, rng, change)
-    except (ValueError, LookupError, struct.error, RecursionError, OverflowError, sqlite3.Error):
-        return change(content)
-    except (RuntimeError, zstandard.ZstdError):  # of lz4 and zstd
+    except (ValueError, LookupError, RuntimeError, OverflowError, *_NOT_OF_THE_FORM):
         return change(content)
 
 
@@ -104,23 +103,27 @@ def _tensors(content: bytes, rng: random.Random, change: Bytes) -> bytes:
 
 
 def _mcap(content: bytes, rng: random.Random, change: Bytes) -> bytes:
-    """Records removed, doubled, moved or changed, those within chunks too; lengths are right again."""
-    records = _records(content[len(_MAGIC) :])
-    place = rng.randrange(len(records))
+    """Records changed, those within chunks too; lengths are right again."""
+    return _MAGIC + _rearranged(content[len(_MAGIC) :], rng, change) + _MAGIC
+
+
+def _rearranged(content: bytes, rng: random.Random, change: Bytes) -> bytes:
+    """Records, of which one is removed, repeated, moved or changed."""
+    records = _records(content)
+    place, act = rng.randrange(len(records)), rng.random()
     code, data = records[place]
-    act = rng.random()
     if act < 0.1:
         del records[place]
-    elif act < 0.2:
-        records[place:place] = [records[place]] * rng.choice((1, 2, 100))
-    elif act < 0.3:
+    elif act < 0.25:
+        records[place:place] = [records[place]] * rng.choice((1, 2, 50))
+    elif act < 0.35:
         other = rng.randrange(len(records))
         records[place], records[other] = records[other], records[place]
-    elif act < 0.75 and code == _CHUNK:
+    elif act < 0.8 and code == _CHUNK:
         records[place] = code, _chunk(data, rng, change)
     else:
         records[place] = code, change(data)
-    return _MAGIC + _joined(records) + _MAGIC
+    return b''.join(struct.pack('<BQ', code, len(data)) + data for code, data in records)
 
 
 def _records(content: bytes) -> list[tuple[int, bytes]]:
@@ -134,22 +137,11 @@ def _records(content: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def _joined(records: list[tuple[int, bytes]]) -> bytes:
-    return b''.join(struct.pack('<BQ', code, len(data)) + data for code, data in records)
-
-
 def _chunk(data: bytes, rng: random.Random, change: Bytes) -> bytes:
     size, _, length = struct.unpack_from('<QII', data, 16)
     name = data[32 : 32 + length]
     compress, decompress = _CODECS.get(name, (bytes, bytes))
-    records = _records(decompress(data[40 + length :]) + b'\0' * len(_MAGIC))
-    place = rng.randrange(len(records))
-    act = rng.random()
-    if act < 0.3:
-        records[place:place] = [records[place]] * rng.choice((1, 2, 50))
-    else:
-        records[place] = records[place][0], change(records[place][1])
-    inner = _joined(records)
+    inner = _rearranged(decompress(data[40 + length :]) + bytes(len(_MAGIC)), rng, change)
     stated = len(inner) if rng.random() < 0.8 else rng.choice((0, size, 2**31, 2**62))
     inner = compress(inner)
     head = data[:16] + struct.pack('<QII', stated, 0, length) + name
@@ -160,13 +152,9 @@ def _sqlite(content: bytes, rng: random.Random, change: Bytes) -> bytes:
     """A value of a row, or the text of a table's definition, is another."""
     with closing(sqlite3.connect(':memory:')) as database:
         database.deserialize(content)
-        tables = [
-            name
-            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
-        table = rng.choice(tables)
-        columns = [row[1] for row in database.execute(f'PRAGMA table_info("{table}")')]
-        column = rng.choice(columns)
+        tables = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+        table, sql = rng.choice(tables.fetchall())
+        column = rng.choice(database.execute(f'PRAGMA table_info("{table}")').fetchall())[1]
         rows = database.execute(f'SELECT rowid, "{column}" FROM "{table}"').fetchall()
         if rows and rng.random() < 0.7:
             row, value = rng.choice(rows)
@@ -179,9 +167,6 @@ def _sqlite(content: bytes, rng: random.Random, change: Bytes) -> bytes:
             database.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?', (value, row))
         else:
             database.execute('PRAGMA writable_schema = ON')
-            (sql,) = database.execute(
-                'SELECT sql FROM sqlite_master WHERE name = ?', (table,)
-            ).fetchone()
             changed = change(sql.encode()).decode('utf-8', 'replace')
             database.execute('UPDATE sqlite_master SET sql = ? WHERE name = ?', (changed, table))
         database.commit()

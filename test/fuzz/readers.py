@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,8 +28,9 @@ from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
 from deadline_perception.engines.tensor_file import read_header, read_tensors
+from deadline_perception.extras.data.bag import read_bag
 from deadline_perception.extras.data.bag_file import BagError, BagFile
-from deadline_perception.extras.data.bdd100k import read_bdd100k
+from deadline_perception.extras.data.bdd100k import read_bdd100k, read_bdd100k_tracks
 from deadline_perception.extras.data.cityscapes import read_cityscapes
 from deadline_perception.extras.data.class_names import read_class_mapping
 from deadline_perception.extras.data.coco import read_coco
@@ -45,6 +46,7 @@ from deadline_perception.extras.external_models.exported.exported_file import (
 )
 from deadline_perception.extras.external_models.exported.families import recognise
 from deadline_perception.extras.external_models.model_set.set_file import SetFile
+from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.several_networks.task_file import read_tasks
 from deadline_perception.extras.state_dict import read_state_dict
 from deadline_perception.extras.training.loss_log import _rows as read_losses
@@ -80,16 +82,25 @@ class Reader:
     prepare: Callable[[Path], None] = lambda folder: None
     share: int = 1
 
+    def prepared(self, folder: Path) -> Path:
+        """The file of its name in that folder, which is made ready for it."""
+        self.prepare(folder)
+        file = folder / self.name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
 
 def _read_bag(file: Path) -> None:
-    bag = BagFile(file)
-    try:
+    with closing(BagFile(file)) as bag:
         for _, kind, _, raw in bag.messages({topic.name for topic in bag.topics}):
             bag.parse(raw, kind)
             with suppress(BagError):
                 bag.stamp_ns(raw)
-    finally:
-        bag.close()
+
+
+def _read_drive(file: Path) -> None:
+    for frame in read_bag(file).frames:
+        frame.load_bgr()
 
 
 def _read_message(file: Path) -> None:
@@ -215,6 +226,8 @@ READERS = {
     'bag_mcap': Reader('bag.mcap', _read_bag, 'mcap', share=2),
     'bag_db3': Reader('bag.db3', _read_bag, 'sqlite', share=2),
     'bag_folder': Reader('metadata.yaml', _up(1, _read_bag), 'json', _bag_folder),
+    'drive': Reader('drive.mcap', _read_drive, 'mcap'),
+    'recording': Reader('run.mcap', read_recording, 'mcap'),
     'image_message': Reader('message', _read_message, share=4),
     'image_file': Reader('image.png', _read_image, share=3),
     'video': Reader('video.avi', _read_video, share=2),
@@ -239,6 +252,12 @@ READERS = {
         'json',
         _beside_labels('images/100k/val/a.jpg', 'images/100k/val/b.jpg'),
         share=2,
+    ),
+    'bdd100k_tracks': Reader(
+        'labels/box_track_20/val/v.json',
+        _up(4, read_bdd100k_tracks),
+        'json',
+        _beside_labels('images/track/val/v/v-0000001.jpg', 'images/track/val/v/v-0000002.jpg'),
     ),
     'cityscapes': Reader(
         'gtFine/val/x/x_000000_000019_gtFine_polygons.json',

@@ -7,39 +7,42 @@ import io
 import json
 import sqlite3
 import struct
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import cv2
 import numpy as np
 import torch
+import yaml
 from made_up_detector import TINY
 from made_up_network import made_up_profile
 from mcap.writer import CompressionType, IndexType, Writer
 from plain_images import grey
+from recorded_run import write_drive
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as BagWriter
 from safetensors.torch import save
 from timed_videos import write_video
 
+from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.weights_writer import build_detector
 from deadline_perception.timing.calibration import FORMAT as CALIBRATION_FORMAT
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 
-sys.path.append(str(Path(__file__).parents[2] / 'benchmarks'))
-from parts.hostile_detectors import odd_detectors, with_outputs  # noqa: E402
-
+HERE = Path(__file__).parent
 _HEADER = 'std_msgs/Header header\nuint8[] data\n' + '=' * 80 + '\n'
 _DEFINITION = (
     f'{_HEADER}MSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n{"=" * 80}\n'
     'MSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n'
 )
+_STRING = 'std_msgs/msg/String'
 _CLASSES = ('car', 'bike')
 COMPILED = b'a segment'
 
@@ -54,12 +57,12 @@ def seeds(name: str) -> list[bytes]:
 
 def small_mcap(compression: str = '', **options: object) -> bytes:
     """Four messages on two topics."""
-    stream, types = io.BytesIO(), message_types().types
+    stream = io.BytesIO()
     kinds = {'': CompressionType.NONE, 'zstd': CompressionType.ZSTD, 'lz4': CompressionType.LZ4}
     writer = Writer(stream, chunk_size=120, compression=kinds[compression], **options)
     writer.start('ros2', 'seed')
     for topic, kind, text, raws in (
-        ('/w', 'std_msgs/msg/String', 'string data\n', [_word('a'), _word('bc')]),
+        ('/w', _STRING, 'string data\n', [_word('a'), _word('bc')]),
         ('/d', 'own/msg/Data', _DEFINITION, [_data(1), _data(2)]),
     ):
         schema = writer.register_schema(kind, 'ros2msg', text.encode())
@@ -69,14 +72,12 @@ def small_mcap(compression: str = '', **options: object) -> bytes:
         for number, raw in enumerate(raws):
             writer.add_message(channel, number * 1000, raw, number * 1000)
     writer.finish()
-    assert 'std_msgs/msg/String' in types
     return stream.getvalue()
 
 
 def _word(text: str) -> bytes:
     store = message_types()
-    message = store.types['std_msgs/msg/String'](text)
-    return bytes(store.serialize_cdr(message, 'std_msgs/msg/String'))
+    return bytes(store.serialize_cdr(store.types[_STRING](text), _STRING))
 
 
 def _data(second: int) -> bytes:
@@ -85,67 +86,55 @@ def _data(second: int) -> bytes:
 
 def _mcaps() -> list[bytes]:
     whole = small_mcap()
-    return [
-        whole,
-        small_mcap('zstd'),
-        small_mcap('lz4'),
-        small_mcap(index_types=IndexType.CHUNK),
-        small_mcap(use_chunking=False),
-        whole[: len(whole) // 2],
-    ]
+    further = {'index_types': IndexType.CHUNK}, {'use_chunking': False}
+    others = [small_mcap('zstd'), small_mcap('lz4'), *(small_mcap(**one) for one in further)]
+    return [whole, *others, whole[: len(whole) // 2]]
+
+
+def _written(write: Callable[[Path], object], pattern: str) -> bytes:
+    """The file of that pattern that is written into an empty folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        (file,) = Path(folder).glob(pattern)
+        return file.read_bytes()
+
+
+def _write_bag(folder: Path, version: int = 8, storage: StoragePlugin = StoragePlugin.MCAP) -> None:
+    with BagWriter(folder / 'part', version=version, storage_plugin=storage) as writer:
+        connection = writer.add_connection('/w', _STRING, typestore=message_types())
+        for number in range(3):
+            writer.write(connection, number, _word('abc'))
+    for file in folder.glob('part/*.db3'):
+        with closing(sqlite3.connect(file)) as database:
+            database.execute('PRAGMA page_size = 512')
+            database.execute('VACUUM')
 
 
 def _databases() -> list[bytes]:
-    found, store = [], message_types()
-    with tempfile.TemporaryDirectory() as folder:
-        for version in (8, 9):
-            place = Path(folder) / str(version)
-            with BagWriter(place, version=version, storage_plugin=StoragePlugin.SQLITE3) as writer:
-                kind = 'std_msgs/msg/String'
-                connection = writer.add_connection('/w', kind, typestore=store)
-                for number in range(3):
-                    writer.write(connection, number, _word('abc'))
-            (file,) = place.glob('*.db3')
-            with closing(sqlite3.connect(file)) as database:
-                database.execute('PRAGMA page_size = 512')
-                database.execute('VACUUM')
-            found.append(file.read_bytes())
-    return found
+    sqlite = StoragePlugin.SQLITE3
+    return [
+        _written(partial(_write_bag, version=version, storage=sqlite), 'part/*.db3')
+        for version in (8, 9)
+    ]
 
 
 def _metadata() -> list[str]:
-    facts = {
-        'version': 8,
-        'storage_identifier': 'mcap',
-        'relative_file_paths': ['part.mcap'],
-        'duration': {'nanoseconds': 1000},
-        'starting_time': {'nanoseconds_since_epoch': 0},
-        'message_count': 4,
-        'compression_format': '',
-        'compression_mode': '',
-        'topics_with_message_count': [
-            {
-                'topic_metadata': {
-                    'name': topic,
-                    'type': kind,
-                    'serialization_format': 'cdr',
-                    'offered_qos_profiles': '',
-                },
-                'message_count': 2,
-            }
-            for topic, kind in (('/w', 'std_msgs/msg/String'), ('/d', 'own/msg/Data'))
-        ],
-        'files': [
-            {
-                'path': 'part.mcap',
-                'starting_time': {'nanoseconds_since_epoch': 0},
-                'duration': {'nanoseconds': 1000},
-                'message_count': 4,
-            }
-        ],
-    }
-    compressed = {**facts, 'compression_format': 'zstd', 'compression_mode': 'message'}
-    return [json.dumps({'rosbag2_bagfile_information': one}) for one in (facts, compressed)]
+    facts = yaml.safe_load(_written(_write_bag, 'part/metadata.yaml'))
+    (known,) = facts.values()
+    compressed = {**known, 'compression_format': 'zstd', 'compression_mode': 'message'}
+    return [json.dumps(dict.fromkeys(facts, one)) for one in (known, compressed)]
+
+
+def _drives() -> list[bytes]:
+    drive = render_drive(seconds=0.6, rate_hz=5.0, seed=2, width=64, height=48)
+    return [
+        _written(lambda folder: write_bag(drive, folder / 'a.mcap', compressed=compressed), '*')  # noqa: B023
+        for compressed in (False, True)
+    ]
+
+
+def _recordings() -> list[bytes]:
+    return [_written(lambda folder: write_drive(folder / 'run', frames=2), 'run/*.mcap')]
 
 
 def _images() -> list[bytes]:
@@ -170,25 +159,18 @@ def _messages() -> list[bytes]:
 
 
 def _videos() -> list[bytes]:
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        for ending, code in (('.avi', 'MJPG'), ('.mp4', 'mp4v'), ('.mkv', 'mp4v')):
-            file = Path(folder) / f'whole{ending}'
-            write_video(file, [grey(16, 32, shade * 40) for shade in range(3)], 10.0, code)
-            found.append(file.read_bytes())
+    images = [grey(16, 32, shade * 40) for shade in range(3)]
+    found = (
+        _written(lambda folder: write_video(folder / name, images, 10.0, code), '*')  # noqa: B023
+        for name, code in (('a.avi', 'MJPG'), ('a.mp4', 'mp4v'), ('a.mkv', 'mp4v'))
+    )
     return [content for content in found if content]
 
 
 def _onnx() -> list[bytes]:
-    detectors = (
-        {'out': (1, 10, 6)},
-        {'out': (1, 6, 84)},
-        {'boxes': (1, 8, 4), 'scores': (1, 8, 3)},
-        {'boxes': (1, 8, 4), 'scores': (1, 8), 'labels': (1, 8)},
-        {'dets': (1, 8, 5), 'labels': (1, 8)},
-    )
-    loops = [content for _, content in odd_detectors() if len(content) < 1500]
-    return [*map(with_outputs, detectors), *loops]
+    """Detectors of five heads, loops of more rounds than anybody waits for, and two outputs of one name; written once,
+    byte by byte."""
+    return [file.read_bytes() for file in sorted((HERE / 'whole').glob('*.onnx'))]
 
 
 def openvino_ir() -> tuple[bytes, bytes]:
@@ -209,9 +191,7 @@ def openvino_ir() -> tuple[bytes, bytes]:
 def _tflite() -> list[bytes]:
     """A model of one operation, and a detector that ends with one of TensorFlow Lite's own, which OpenVINO does not
     know; written once with flatbuffers."""
-    return [
-        file.read_bytes() for file in sorted((Path(__file__).parent / 'whole').glob('*.tflite'))
-    ]
+    return [file.read_bytes() for file in sorted((HERE / 'whole').glob('*.tflite'))]
 
 
 def _sets() -> list[str]:
@@ -262,10 +242,8 @@ def _state_dicts() -> list[bytes]:
 
 
 def _profiles() -> list[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / 'tiny.json'
-        made_up_profile(build_detector(TINY, _CLASSES)).save(file)
-        content = json.loads(file.read_text())
+    profile = made_up_profile(build_detector(TINY, _CLASSES))
+    content = json.loads(_written(lambda folder: profile.save(folder / 'tiny.json'), '*'))
     for name in ('segments', 'paths'):
         content[name] = dict(list(content[name].items())[:4])
     return [json.dumps(content)]
@@ -290,21 +268,10 @@ def _calibrations() -> list[str]:
 def _segments() -> list[str]:
     from deadline_perception.engines.segment_store import FORMAT
 
-    record = {'form': '8 bit', 'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
-    segment = {
-        **record,
-        'file': 'a.blob',
-        'sha256': hashlib.sha256(COMPILED).hexdigest(),
-        'reason': '',
-    }
-    facts = {
-        'format': FORMAT,
-        'origin': {'network': 'net'},
-        'done': ['stem'],
-        'failed': [],
-        'attempt': '',
-    }
-    return [json.dumps({**facts, 'segments': {'stem': segment}})]
+    segment = {'form': '8 bit', 'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0, 'reason': ''}
+    segment |= {'file': 'a.blob', 'sha256': hashlib.sha256(COMPILED).hexdigest()}
+    facts = {'format': FORMAT, 'origin': {'network': 'net'}, 'done': ['stem'], 'failed': []}
+    return [json.dumps({**facts, 'attempt': '', 'segments': {'stem': segment}})]
 
 
 def _coco() -> list[str]:
@@ -324,11 +291,18 @@ def _bdd100k() -> list[str]:
     return [json.dumps([row, {'name': 'b.jpg'}]), json.dumps({'frames': [row]})]
 
 
-def _cityscapes() -> list[str]:
-    objects = [
-        {'label': label, 'polygon': [[1, 2], [5, 2], [5, 9]]}
-        for label in ('car', 'cargroup', 'sky')
+def _tracks() -> list[str]:
+    box = {'category': 'pedestrian', 'id': '1', 'box2d': {'x1': 1, 'y1': 2, 'x2': 5, 'y2': 9}}
+    frames = [
+        {'name': f'v-000000{number + 1}.jpg', 'videoName': 'v', 'frameIndex': number}
+        for number in range(2)
     ]
+    return [json.dumps([{**frames[0], 'labels': [box]}, frames[1]])]
+
+
+def _cityscapes() -> list[str]:
+    corners = [[1, 2], [5, 2], [5, 9]]
+    objects = [{'label': label, 'polygon': corners} for label in ('car', 'cargroup', 'sky')]
     return [json.dumps({'imgWidth': 30, 'imgHeight': 20, 'objects': objects})]
 
 
@@ -354,6 +328,8 @@ _SEEDS: dict[str, Callable[[], list]] = {
     'bag_mcap': _mcaps,
     'bag_db3': _databases,
     'bag_folder': _metadata,
+    'drive': _drives,
+    'recording': _recordings,
     'image_message': _messages,
     'image_file': _images,
     'video': _videos,
@@ -371,6 +347,7 @@ _SEEDS: dict[str, Callable[[], list]] = {
     'segments': _segments,
     'coco': _coco,
     'bdd100k': _bdd100k,
+    'bdd100k_tracks': _tracks,
     'cityscapes': _cityscapes,
     'kitti': lambda: ['Car 0 0 0 1 2 5 9 1 1 1 1 1 1 0\nDontCare -1 -1 -10 1 2 3 4 -1 -1 -1 -1\n'],
     'yolo': lambda: ['0 0.5 0.5 0.2 0.2\n1 0.1 0.1 0.5 0.1 0.5 0.5\n'],

@@ -34,10 +34,9 @@ def test_found_files_are_read_or_refused(file, load_benchmark, tmp_path):
     hostile, reader = load_benchmark('hostile'), READERS[file.parent.name]
     place = tmp_path / 'place'
     place.mkdir()
-    reader.prepare(place)
-    (place / reader.name).parent.mkdir(parents=True, exist_ok=True)
-    (place / reader.name).write_bytes(file.read_bytes())
-    case = hostile.Case(file.parent.name, file.name, place / reader.name)
+    copy = reader.prepared(place)
+    copy.write_bytes(file.read_bytes())
+    case = hostile.Case(file.parent.name, file.name, copy)
     verdict = hostile.try_case(case, reader.read, tmp_path)
     assert verdict.fine, verdict
     assert verdict.memory_mb < MOST_GROWTH_MB
@@ -47,9 +46,7 @@ def test_found_files_are_read_or_refused(file, load_benchmark, tmp_path):
 @pytest.mark.parametrize('name', READERS)
 def test_seeds_and_changes_of_them_are_read_or_refused(name, tmp_path):
     reader, ends = READERS[name], set()
-    reader.prepare(tmp_path)
-    file = tmp_path / reader.name
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = reader.prepared(tmp_path)
     kept = [file.read_bytes() for file in sorted((HERE / 'corpus' / name).glob('*'))]
     assert seeds(name)
     for content in [*seeds(name), *kept]:

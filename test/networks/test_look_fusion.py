@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,7 @@ from deadline_perception.networks.look_fusion import (
     box_features,
     overlaps_of_class,
 )
-from deadline_perception.networks.passes import PassesFile, merged
+from deadline_perception.networks.passes import merged
 
 NAMES = ('vehicle', 'person')
 SIZE = (100, 200)
@@ -26,14 +24,6 @@ def fusion(**coefficients: float) -> LookFusion:
     return LookFusion.from_record(record, NAMES)
 
 
-def test_scores_stay_where_the_coefficients_say_so():
-    coarse = Detections([[0, 0, 20, 10], [100, 50, 150, 90]], [0.9, 0.4], [0, 1])
-    fine = Detections([[50, 50, 60, 60]], [0.7], [0])
-    both = fusion().fused(coarse, fine, SIZE)
-    assert both.scores == pytest.approx([0.9, 0.4, 0.7], abs=1e-6)
-    assert both.labels.tolist() == [0, 1, 0]
-
-
 @pytest.mark.parametrize(
     ('side', 'share'), [(1.0, 0.0), (14.1, 0.5), (100.0, 1.0)], ids=['small', 'middle', 'large']
 )
@@ -45,12 +35,6 @@ def test_the_box_of_a_pair_goes_over_to_the_first_look_with_the_size_of_the_obje
     assert found.boxes_xyxy_px[0, :3].tolist() == pytest.approx([0.0, 0.0, side], rel=1e-6)
     between = (found.boxes_xyxy_px[0, 3] / side - 0.9) / 0.1
     assert between == pytest.approx(share, abs=0.05)
-
-
-def test_boxes_of_other_classes_are_no_pair():
-    coarse = Detections([[0, 0, 10, 10]], [0.6], [1])
-    fine = Detections([[0, 0, 10, 10]], [0.8], [0])
-    assert len(merged(coarse, fine, SIZE, fusion())) == 2
 
 
 def test_what_the_other_look_saw_raises_a_score_as_its_coefficient_says():
@@ -94,17 +78,3 @@ def test_nothing_found_by_either_or_both_looks_is_no_error():
 def test_coefficients_that_do_not_fit_are_refused(record, said):
     with pytest.raises(ValueError, match=said):
         LookFusion.from_record(record, NAMES)
-
-
-def test_the_shipped_fusion_has_coefficients_for_every_class_of_both_networks(repository):
-    declared = PassesFile.load(repository / 'models' / 'street.passes.json')
-    table = json.loads((repository / 'models' / 'street.quality.json').read_text())
-    names = table['sizes']['classes']
-    found = LookFusion.from_record(declared.fusion, names)
-    assert found.coarse.shape == found.fine.shape == (len(names), FEATURES)
-    assert set(declared.fusion['coarse']) == set(declared.fusion['fine']) == set(names)
-    # Whatever the size of the box and of the image's other objects, a more certain box is more probable.
-    sizes = np.log(np.array([0.01, 0.03, 0.1, 0.3, 0.9]) / 0.1)
-    slopes = np.stack(np.broadcast_arrays(1.0, sizes[:, None], sizes[None]), axis=-1)
-    for table in (found.coarse, found.fine):
-        assert (np.einsum('smf,cf->csm', slopes, table[:, :3]) > 0.05).all()

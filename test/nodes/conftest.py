@@ -1,7 +1,5 @@
 """Node processes and an observer in the test's own process, each test in a namespace of its own."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import subprocess

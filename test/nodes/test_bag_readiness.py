@@ -1,7 +1,5 @@
 """A run whose detector refuses ends at once, with the detector's own reason."""
 
-from __future__ import annotations
-
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus

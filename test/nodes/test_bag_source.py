@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
@@ -7,9 +5,8 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from deadline_perception.extras.data.bag_file import BagError, BagFile
 from deadline_perception.extras.data.bag_messages import BagMessages
 from deadline_perception.extras.data.message_definitions import message_types
-from deadline_perception.nodes.bag_source import choose_camera, is_excluded, read_ahead
+from deadline_perception.nodes.bag_source import choose_camera, read_ahead
 from deadline_perception.nodes.bag_types import MessageTypeError, message_class
-from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 
 STRING = 'std_msgs/msg/String'
 IMAGE, COMPRESSED = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage'
@@ -99,16 +96,6 @@ def test_several_cameras_and_none_of_that_name_are_refused_with_their_topics(tmp
         BagError, match='has no camera /front, expected one of its image topics: /left, /right'
     ):
         choose_camera(bag, '/front')
-
-
-def test_a_bag_without_images_has_no_camera(tmp_path):
-    assert choose_camera(BagFile(words(tmp_path / 'bag', 1))) is None
-
-
-@pytest.mark.parametrize('entry', NODES + OPTIONAL_NODES, ids=lambda entry: entry.name)
-def test_what_running_nodes_publish_themselves_is_not_played(entry):
-    assert is_excluded(f'/{entry.name}/x') and is_excluded(f'/car/{entry.name}/front/detections')
-    assert not is_excluded('/camera/image_raw')
 
 
 @pytest.mark.parametrize('wrong', ['none_msgs/msg/None', 'sensor_msgs/msg/Nothing', 'Image', ''])

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import threading
 
 import pytest
@@ -92,23 +90,6 @@ def test_while_the_disk_takes_nothing_a_bounded_number_of_bytes_waits(tmp_path, 
     ):
         writer.close()
     assert [time_ns for _, _, time_ns, _ in content(file)] == [*range(fitting), 100]
-
-
-def test_a_lack_of_memory_ends_no_recording_unsaid(tmp_path, monkeypatch):
-    write = Writer.add_message
-
-    def write_some(self, *arguments, log_time, **named):
-        if log_time == 3:
-            raise MemoryError
-        write(self, *arguments, log_time=log_time, **named)
-
-    monkeypatch.setattr(Writer, 'add_message', write_some)
-    writer = BagWriter(tmp_path / 'bag.mcap', message_types())
-    writer.add_topic('/a', STRING)
-    for number in range(10):
-        writer.put('/a', number, raw('a'))
-    with pytest.raises(RecordingFailed, match='lacks 7 messages: MemoryError'):
-        writer.close()
 
 
 def test_a_thread_that_could_not_begin_is_told(tmp_path, monkeypatch):

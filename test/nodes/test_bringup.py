@@ -1,7 +1,5 @@
 """The table of nodes against the nodes themselves, and the start-up as real processes."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re
@@ -14,7 +12,6 @@ import pytest
 import yaml
 from waiting import WAIT_S
 
-from deadline_perception.core.child_command import module_command
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.bag_file import BagError
 from deadline_perception.extras.rendered_drive.drive import render_drive
@@ -63,28 +60,6 @@ def test_config_is_what_the_declaration_writes(entry, repository):
     )
 
 
-def test_arguments_become_remaps_parameters_and_namespace():
-    given = values(
-        namespace='/front/',
-        image_topic='/cam',
-        model='compact',
-        use_sim_time=True,
-        log_level='debug',
-    )
-    command = bringup.process_order(DETECTOR, given).command
-    start = module_command('deadline_perception.nodes', 'detector', '--ros-args')
-    assert list(command[: len(start)]) == start
-    for words in (
-        ('-r', '__ns:=/front'),
-        ('-r', 'image:=/cam'),
-        ('-p', 'model:="compact"'),
-        ('-p', 'use_sim_time:=true'),
-        ('--log-level', 'debug'),
-    ):
-        assert words in list(zip(command, command[1:]))
-    assert not any(word.startswith('profile:=') for word in command)
-
-
 def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     file = tmp_path / 'tasks.yaml'
     file.write_text('tasks: {}')
@@ -98,31 +73,6 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
         assert ('qos_scheduler' in bringup.readiness_order(given).command) is waits
         started = [order.name for order in bringup.start_orders(given)]
         assert ('qos_scheduler' in started) is waits and ('detector' in started) is not waits
-
-
-def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
-    given = values(odometry_topic='/robot/odom', speed_topic='wheel_speed')
-    for entry, mark in ((NODES[0], ''), (PLAYER, '/')):
-        command = bringup.process_order(entry, given).command
-        assert f'{mark}odom:=/robot/odom' in command
-        assert f'{mark}vehicle/speed:=wheel_speed' in command
-
-
-@pytest.mark.parametrize(
-    ('given', 'wanted'),
-    [
-        ({}, 'camera/camera_info'),
-        ({'image_topic': '/front/image'}, '/front/camera_info'),
-        ({'image_topic': 'image'}, 'camera_info'),
-        ({'camera_info_topic': '/calibration'}, '/calibration'),
-    ],
-)
-def test_calibration_is_played_and_recorded_under_one_name(given, wanted):
-    for entry, words in (
-        (PLAYER, f'camera_info_topic:="{wanted}"'),
-        (RECORDER, f'camera/camera_info:={wanted}'),
-    ):
-        assert words in bringup.process_order(entry, values(**given)).command
 
 
 def test_a_node_gets_its_files_before_single_parameters(tmp_path):

@@ -1,7 +1,5 @@
 """Staged faults of cameras: real publishers in processes of their own, watched over the middleware."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -12,7 +10,7 @@ import pytest
 from python_run import run_python
 
 from deadline_perception.extras.camera.diagnosis import diagnose
-from deadline_perception.nodes.camera_doctor import domains_here, watch
+from deadline_perception.nodes.camera_doctor import watch
 from deadline_perception.nodes.middleware import VARIABLES
 
 pytestmark = pytest.mark.slow
@@ -89,11 +87,3 @@ def test_the_command_says_it_of_one_camera(cameras):
     answer = json.loads(shown.stdout)
     assert shown.returncode == 1 and answer['topic'] == '/zero_stamps' and answer['images'] > 10
     assert [fault['name'] for fault in answer['faults']] == ['zero stamps']
-
-
-def test_domains_are_known_by_the_ports_that_are_held():
-    rows = [
-        '  sl  local_address',
-        *(f'  1: 00000000:{port:04X} x' for port in (7400, 8910, 8911, 9207)),
-    ]
-    assert domains_here('\n'.join(rows)) == [0, 6]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from plain_images import grey, write_images
 from sensor_msgs.msg import Image
 

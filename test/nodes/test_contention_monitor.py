@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import time
 from functools import partial
@@ -29,16 +27,6 @@ def test_every_frame_with_its_own_detections_teaches_the_slowdown_of_the_path_th
     for outcome in (FrameLatency.DETECTED, FrameLatency.LATE):
         assert learnt(*[latency(outcome=outcome)] * 30).slowdown == pytest.approx(2.0, rel=0.05)
     assert learnt(latency(idle_forecast_ms=math.nan)).rejected == 1
-
-
-def test_a_frame_that_was_given_up_teaches_only_what_it_had_exceeded():
-    given_up = {'outcome': FrameLatency.COASTED}
-    assert learnt(*[latency(network_ms=20.0, **given_up)] * 5).sources == ()
-    exceeded = learnt(*[latency(network_ms=400.0, **given_up)] * 30)
-    assert exceeded.slowdown == pytest.approx(10.0, rel=0.1)
-    slow, early = [latency()] * 30, [latency(network_ms=60.0, **given_up)] * 30
-    assert learnt(*slow, *early).slowdown == learnt(*slow).slowdown
-    assert learnt(latency(idle_forecast_ms=math.nan, network_ms=0.0, **given_up)).rejected == 0
 
 
 class Flooded:

@@ -1,12 +1,7 @@
 """The detector as a real process over the real middleware: images in, detections out, whatever is sent."""
 
-from __future__ import annotations
-
 import json
-import math
 import os
-import re
-import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +12,13 @@ import numpy as np
 import pytest
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from made_up_network import CLASSES, made_up_profile, write_network
-from measurable_network import rough_profile
-from observed_nodes import NodeProcess, Observer
+from observed_nodes import Observer
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
-from std_msgs.msg import String
 from vision_msgs.msg import Detection2DArray, LabelInfo
 from waiting import wait
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.nodes.messages import ns_to_stamp, stamp_to_ns
 from deadline_perception.nodes.service_quality import LATCHED
 
@@ -82,10 +74,8 @@ class Station(Observer):
     def now_ns(self):
         return self.node.get_clock().now().nanoseconds
 
-    def image(self, stamp_ns=None, size=(48, 64), **fields):
+    def image(self, size=(48, 64), **fields):
         message = super().image(np.full((*size, 3), 90, np.uint8))
-        if stamp_ns is not None:
-            message.header.stamp = ns_to_stamp(stamp_ns)
         for name, value in fields.items():
             setattr(message, name, value)
         return message
@@ -114,35 +104,17 @@ def parameters(files, **changes):
     }
 
 
-@pytest.fixture(scope='module')
-def station():
-    station = Station()
+@pytest.fixture
+def station(namespace):
+    station = Station(namespace)
     yield station
     station.close()
 
 
-@pytest.fixture(scope='module')
-def detector(files, station):
-    node = NodeProcess('detector', '/', files / 'log', parameters(files), environment=SETTINGS)
-    yield node
-    assert node.process.poll() is not None or node.end() == 0, node.output
-
-
 @pytest.fixture
-def namespace():
-    """Of detectors that a test starts itself: the station's."""
-    return '/'
-
-
-@pytest.fixture
-def ready(detector, station):
-    """The station, once the detector listens and has answered."""
-    settle(station)
-    return station
-
-
-def settle(station):
-    """Sends until the wide budget and the contention are heard and all topics are connected; then forgets the past."""
+def ready(files, station, start_node):
+    """The station, once a detector has heard the wide budget and the contention and is connected to all topics."""
+    node = start_node('detector', parameters(files), environment=SETTINGS)
 
     def heard():
         station.budget()
@@ -164,9 +136,11 @@ def settle(station):
     for kept in (station.latencies, station.detections, station.paths):
         wait(lambda: kept[-1].header == last.header, 'the last image')
         kept.clear()
+    yield station
+    assert node.end() == 0, node.output
 
 
-def test_detections_carry_the_header_of_the_image_and_the_times_add_up(ready):
+def test_images_and_a_budget_in_and_detections_decisions_times_and_diagnostics_out(ready):
     message = ready.image()
     latency = ready.answer(message)
     wait(lambda: len(ready.paths) == len(ready.latencies) == len(ready.detections), 'all messages')
@@ -178,27 +152,32 @@ def test_detections_carry_the_header_of_the_image_and_the_times_add_up(ready):
     assert latency.total_ms == pytest.approx(latency.age_ms + own_ms)
     assert latency.idle_forecast_ms > 0
     assert latency.outcome == FrameLatency.DETECTED
-    assert latency.deadline_met
-    assert latency.feasible
-    assert not latency.degraded
+    assert latency.deadline_met and latency.feasible and not latency.degraded
     decision = ready.paths[-1]
     assert decision.contention_source == 'probe+pressure'
     assert decision.slowdown >= 1.0  # the state's, moved by the frames since
     assert all(operator.decided and operator.bound_ms > 0 for operator in decision.operators)
-
-
-def test_class_names_are_latched_and_diagnostics_carry_the_keys_that_tools_know(ready):
     wait(lambda: ready.labels, 'the class names')
     assert tuple(entry.class_name for entry in ready.labels[-1].class_map) == CLASSES
     keys = {'processing_time_ms', 'is_processing_time_ms_in_expected_range', 'deadline_ms', 'path'}
     keys |= {'consecutive_processing_delay_ms', 'bound_ms', 'deadline_miss_ratio', 'slowdown'}
     keys |= {'contention_source', 'priority', 'priority_refused'}
-    wait(lambda: keys <= set(ready.status()[2]), 'the diagnostic')
+    wait(lambda: keys <= set(ready.status()[2]), 'the keys that tools know')
     values = ready.status()[2]
     assert values['state'] == 'active' and values['priority'].startswith('SCHED_')
+    ready.budget(5.0)
+    wait(lambda: ready.answer(ready.image()).budget_ms == 5.0, 'the tight budget')
+    latencies = [ready.answer(ready.image()) for _ in range(4)]
+    assert not any(latency.feasible for latency in latencies)
+    assert FrameLatency.COASTED in [latency.outcome for latency in latencies]
+    ready.budget()
+    wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS, 'the wide budget')
+    assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
+    check_bad_images(ready)
 
 
-def test_bad_images_are_counted_by_cause_and_the_next_good_one_is_detected(ready):
+def check_bad_images(ready):
+    """They are counted by cause, and the next good one, of another size and kind, is detected."""
     before = ready.answer(ready.image()).rejected_frames_total
     answers = len(ready.latencies)
     causes = {
@@ -216,182 +195,9 @@ def test_bad_images_are_counted_by_cause_and_the_next_good_one_is_detected(ready
     for cause in causes:
         assert any(key.startswith('rejected: ') and cause in key for key in values), cause
     grey = ready.image(size=(100, 160), encoding='mono8', step=160, data=bytes(160 * 100))
-    answer = ready.answer(grey)  # of another size and kind
+    answer = ready.answer(grey)
     assert answer.outcome == FrameLatency.DETECTED
     assert answer.rejected_frames_total == before + len(causes)
-
-
-def test_a_stamp_that_cannot_be_believed_gives_no_age_but_detections(ready):
-    ready.answer(ready.image())
-    message = ready.image(stamp_ns=ready.now_ns() + 5_000_000_000)
-    latency = ready.answer(message)
-    assert math.isnan(latency.age_ms)
-    assert math.isnan(latency.total_ms)
-    assert latency.degraded
-    assert 'in the future' in latency.reason
-    assert latency.outcome == FrameLatency.DETECTED
-    assert stamp_to_ns(latency.header.stamp) == stamp_to_ns(message.header.stamp)
-    ready.answer(ready.image())  # the step back from the future
-    assert not math.isnan(ready.answer(ready.image()).age_ms)
-
-
-def test_a_tight_budget_carries_detections_over_and_a_wide_one_detects_again(ready):
-    ready.budget(5.0)
-    wait(lambda: ready.answer(ready.image()).budget_ms == 5.0, 'the tight budget')
-    latencies = [ready.answer(ready.image()) for _ in range(4)]
-    assert not any(latency.feasible for latency in latencies)
-    assert FrameLatency.COASTED in [latency.outcome for latency in latencies]
-    ready.budget()
-    wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS, 'the wide budget')
-    assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
-
-
-@pytest.mark.slow
-def test_no_contention_of_any_value_stops_detection_and_a_camera_that_stops_is_told(ready):
-    """One message with a slowdown of 1e15 stopped it for good."""
-    wait(lambda: 'refused_messages' in ready.status()[2], 'the diagnostic')
-    refused = int(ready.status()[2]['refused_messages'])
-    wrong = (1e15, math.nan, 0.5, 100.5)
-    for number, slowdown in enumerate(wrong, 1):
-        ready.contention.publish(ContentionState(slowdown=slowdown, sources=['foreign']))
-        ready.wait_status(refused_messages=str(refused + number))
-    assert 'contention_monitor/state: slowdown is 100.5, expected [1, 100]' in ready.status()[1]
-    answer = ready.answer(ready.image())
-    assert answer.outcome == FrameLatency.DETECTED
-    wait(lambda: ready.paths and ready.paths[-1].header == answer.header, 'the decision')
-    assert ready.paths[-1].contention_source != 'foreign'
-    # Of some of these the product with the factor was rounded up.
-    for slowdown in (100.0, 37.0, 99.99999999999999, 1.25):
-        ready.contention.publish(ContentionState(slowdown=slowdown, sources=['probe', 'pressure']))
-        assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
-    ready.wait_status('no image on /', level=1)
-    ready.wait_status(level=2)
-    assert re.fullmatch(r'no image on /.*image for \d+\.\d s', ready.status()[1])
-    ready.answer(ready.image())
-    wait(lambda: ready.status()[0] < 2, 'the camera again')
-
-
-def test_every_image_is_answered_or_replaced_beside_another_publisher(ready, make_node):
-    make_node('foreigner').create_publisher(String, 'image', 10)  # a participant of its own
-    wait(lambda: ready.node.count_publishers('image') == 2, 'the other publisher')
-    before = ready.answer(ready.image())
-    begin = len(ready.latencies)
-    stamps = []
-
-    def send():
-        message = ready.image()
-        stamps.append(stamp_to_ns(message.header.stamp))
-        ready.images.publish(message)
-
-    def last_is_answered():
-        """Sends one more where the last went to a subscription that was renewed for want of images, as on a machine that
-        others keep busy: what was missed is counted with the next."""
-        until = time.monotonic() + 5.0
-        while time.monotonic() < until:
-            if stamp_to_ns(ready.latencies[-1].header.stamp) == stamps[-1]:
-                return True
-            time.sleep(0.05)
-        send()
-        return False
-
-    def some_replaced():  # a detector at real-time priority may keep a busy machine from sending while it works
-        for _ in range(30):
-            send()
-            time.sleep(0.002)
-        wait(last_is_answered, 'the last image')
-        return sum(latency.replaced_frames for latency in ready.latencies[begin:]) > 0
-
-    wait(some_replaced, 'an image to be replaced')
-    answers = ready.latencies[begin:]
-    replaced = sum(latency.replaced_frames for latency in answers)
-    assert answers[-1].replaced_frames_total - before.replaced_frames_total == replaced
-    assert answers[-1].middleware_lost_total == 0
-    assert len(answers) + replaced == len(stamps)
-    wait(lambda: len(ready.detections) == len(ready.latencies), 'all detections')
-    shown = [stamp_to_ns(array.header.stamp) for array in ready.detections[-len(answers) :]]
-    assert len(set(shown)) == len(shown)
-
-
-def test_a_rate_is_set_while_the_node_runs_and_images_beyond_it_are_counted(ready):
-    def dropped():
-        return int(ready.status()[2].get('left_out_by_rate', 0))
-
-    def show():
-        ready.images.publish(ready.image())
-        time.sleep(0.02)
-
-    before = dropped()
-    assert not ready.set(max_rate_hz=0.1)
-    wait(lambda: show() or dropped() >= before + 5, 'images beyond one in ten seconds')
-    assert not ready.set(max_rate_hz=0.0)
-    answers = len(ready.latencies)
-    wait(lambda: show() or len(ready.latencies) >= answers + 10, 'ten images without a limit')
-
-
-@pytest.mark.slow
-def test_a_killed_detector_detects_again(files, station, detector, ready, start_node):
-    assert detector.end(signal.SIGKILL) == -signal.SIGKILL
-    again = start_node('detector', parameters(files), environment=SETTINGS)
-    space = load_detector(files / 'good.safetensors').path_space
-    begin = len(station.latencies)
-
-    def answered():
-        station.images.publish(station.image())
-        time.sleep(0.1)
-        return len(station.latencies) > begin
-
-    wait(answered, 'the new detector')
-    assert station.latencies[begin].outcome == FrameLatency.DETECTED
-    assert station.latencies[begin].degraded
-    assert 'no budget heard yet' in station.latencies[begin].reason
-    wait(lambda: 0 < int(station.status()[2].get('ready_paths', 0)) <= len(space), 'the diagnostic')
-    assert again.end() == 0
-
-
-# --- what hangs ---
-
-HANG_BUDGET_MS = 500.0
-
-
-@pytest.fixture
-def hanging(files, network_settings):
-    """A detector that has answered, whose network hangs while its file `flag` exists, and its `station`.
-
-    Apart from the others: of a killed detector DDS says for 20 s that it is still there.
-    """
-    station, flag, profile = Station('/hanging'), files / 'hang', files / 'hanging.json'
-    rough_profile(hanging_network.make()).save(profile)
-    node = NodeProcess(
-        'detector',
-        '/hanging',
-        files / 'hanging.log',
-        parameters(
-            files,
-            model='hanging_network:make',
-            profile=profile,
-            default_budget_ms=HANG_BUDGET_MS,
-        ),
-        environment={hanging_network.FLAG: str(flag)},
-    )
-    node.station, node.flag = station, flag
-
-    def answered():
-        station.images.publish(station.image())
-        time.sleep(0.1)
-        last = station.latencies[-1] if station.latencies else None
-        return last and last.device and last.budget_ms == HANG_BUDGET_MS
-
-    wait(answered, 'the first answer')
-    count = -1
-    while count != len(station.latencies):
-        count = len(station.latencies)
-        time.sleep(0.3)
-    yield node
-    flag.unlink(missing_ok=True)
-    if node.process.poll() is None:
-        node.end(signal.SIGKILL)
-    print(f'detector said:\n{node.output}')
-    station.close()
 
 
 def cpu_s(pid):
@@ -401,10 +207,27 @@ def cpu_s(pid):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('network_settings')
 def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_network_hangs(
-    hanging,
+    files, station, start_node
 ):
-    station = hanging.station
+    profile, flag = files / 'hanging.json', files / 'hang'
+    made_up_profile(hanging_network.make()).save(profile)
+    given = {'model': 'hanging_network:make', 'profile': profile, 'default_budget_ms': 500.0}
+    node = start_node(
+        'detector', parameters(files, **given), environment={hanging_network.FLAG: str(flag)}
+    )
+
+    def answered():
+        station.images.publish(station.image())
+        time.sleep(0.1)
+        return station.latencies and station.latencies[-1].device
+
+    wait(answered, 'the first answer')
+    count = -1
+    while count != len(station.latencies):
+        count = len(station.latencies)
+        time.sleep(0.3)
     before = station.answer(station.image())
     begin, count = len(station.latencies), 200
     message = station.image(size=(720, 1280))
@@ -419,12 +242,12 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
     assert len(answers) + sum(latency.replaced_frames for latency in answers) + lost == count
 
     begin = len(station.latencies)
-    hanging.flag.touch()
-    before_s, begun_s = cpu_s(hanging.process.pid), time.monotonic()
+    flag.touch()
+    before_s, begun_s = cpu_s(node.process.pid), time.monotonic()
     for _ in range(20):
         station.images.publish(station.image())
         time.sleep(0.1)
-    share = (cpu_s(hanging.process.pid) - before_s) / (time.monotonic() - begun_s)
+    share = (cpu_s(node.process.pid) - before_s) / (time.monotonic() - begun_s)
     # Of a core; it was 0.7 for an image that waited in the middleware: Python's lock was held for nothing, and the
     # watchdog's answers came up to 0.4 s late for it.
     assert share < 0.3
@@ -436,38 +259,15 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
 
     wait(lambda: len(coasted()) >= 5, 'answers, though the network gives none')
     station.wait_status('has not answered', level=2)
-    hanging.flag.unlink()
+    flag.unlink()
     wait(lambda: station.answer(station.image()).outcome == FrameLatency.DETECTED)
-    assert hanging.end() == 0
-
-
-@pytest.mark.slow
-def test_while_the_network_hangs_activation_ends_the_process(hanging):
-    station = hanging.station
-    hanging.flag.touch()
+    flag.touch()
     station.answer(station.image())
     assert station.change('deactivate')
     station.wait_status('still hangs', level=2)
     assert not station.change('activate')
-    assert hanging.wait_ended() == 70
-    assert 'cannot be activated: the network still hangs in a frame' in hanging.output
-
-
-@pytest.fixture
-def waiting(files, station, start_node):
-    """A detector that waits for its transitions and for compressed images, started without the settings it needs."""
-    wait(lambda: station.images.get_subscription_count() == 0, 'the detectors before to be gone')
-    node = start_node(
-        'detector',
-        parameters(
-            files,
-            autostart=False,
-            image_transport='compressed',
-            model=files / 'missing.safetensors',
-        ),
-    )
-    yield node
-    assert node.end() == 0
+    assert node.wait_ended() == 70
+    assert 'cannot be activated: the network still hangs in a frame' in node.output
 
 
 def compressed(station, data, form='jpeg'):
@@ -477,7 +277,16 @@ def compressed(station, data, form='jpeg'):
 
 
 @pytest.mark.slow
-def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files, station, waiting):
+def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(
+    files, station, start_node
+):
+    """Of a detector of compressed images that was started without the settings that it needs."""
+    given = {'autostart': False, 'image_transport': 'compressed'}
+    waiting = start_node(
+        'detector',
+        parameters(files, model=files / 'missing.safetensors', **given),
+        environment={'PYTHONPATH': str(Path(__file__).parents[1])},  # networks that refuse
+    )
     assert station.state() == 'unconfigured'
     good = str(files / 'good.safetensors')
     refusals = [
@@ -487,6 +296,8 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
         ({'profile': str(files / 'good.json'), 'policy': 'no.module:Policy'}, 'No module named'),
         ({'policy': 'frontier', 'device': 'tpu'}, "device is 'tpu'"),
         ({'device': 'cuda:97'}, 'cuda:97'),
+        ({'device': 'cpu', 'model': 'refusing_networks:exits'}, 'SystemExit: 3'),
+        ({'model': 'refusing_networks:has_no_memory'}, 'MemoryError'),
     ]
     for values, reason in refusals:
         assert not station.set(**values)
@@ -494,22 +305,19 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
         assert station.state() == 'unconfigured'
         wait(lambda: reason in waiting.output, reason)
     station.wait_status(reason, level=2)
-    assert station.said == 'device takes force at the next configure'
+    assert station.said == 'model takes force at the next configure'
     assert not station.set(min_score=0.3)
     assert station.said == 'min_score takes force at the next activate'
     assert 'threads' in station.set(threads=0)
     assert 'expected frontier or' in station.set(policy='oracle')
     kept = files / 'kept' / 'factor.json'
     assert not station.set(
-        device='cpu', calibration_file=str(kept), profile=str(files / 'other_mode.json')
+        model=good, calibration_file=str(kept), profile=str(files / 'other_mode.json')
     )
 
     assert station.change('configure')
     assert station.state() == 'inactive'
-    faults = (
-        "power mode is 'MAXN' in the profile",
-        'deadline-perception profile --weights',
-    )
+    faults = ("power mode is 'MAXN' in the profile", 'deadline-perception profile --weights')
     for fault in faults:
         station.wait_status(fault, level=1)
     assert station.change('activate')
@@ -530,6 +338,7 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
     assert station.state() == 'unconfigured'
     assert station.change('shutdown')
     assert station.state() == 'finalized'
+    assert waiting.end() == 0
 
 
 def check_compressed(station):

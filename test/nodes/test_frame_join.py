@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from deadline_perception.msg import FrameLatency
 from sensor_msgs.msg import CompressedImage, Image

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -7,7 +5,6 @@ from deadline_perception.msg import FrameLatency
 from sensor_msgs.msg import Image
 
 from deadline_perception.core.detections import Classification
-from deadline_perception.core.execution_path import MODEL, Operator, PathSpace, Segment
 from deadline_perception.decision.policy import Choice
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
@@ -74,6 +71,7 @@ def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
     assert [(phase.name, phase.ms) for phase in message.phases] == PHASES_MS
     assert message.network_ms == pytest.approx(43.0)
     assert message.decision_ms == pytest.approx(2.0)
+    assert (message.queue_ms, message.convert_ms, message.publish_ms) == (2.0, 3.0, 5.0)
     assert message.overhead_ms == pytest.approx(2.0 + 3.0 + 2.0 + 5.0)
     assert message.total_ms == pytest.approx(4.0 + 12.0 + 43.0)
     assert message.header.frame_id == 'camera'
@@ -145,26 +143,3 @@ def test_scores_of_classes_are_published_by_name_most_certain_first():
         ('car', 0.75),
         ('bus', 0.25),
     ]
-
-
-def test_only_operators_that_the_path_comes_to_are_told():
-    space = PathSpace(
-        (
-            Operator('model', MODEL, ('plain', 'wide'), 'm'),
-            Operator('width', 'width', (0.5, 1.0), 'w'),
-        ),
-        (
-            Segment('choose', 'pre', 'model'),
-            Segment('wide', 'conv', 'width', ('width',), only_on=('model', 'wide')),
-        ),
-    )
-    for path, told in (
-        (space.parse('mplain'), ['model']),
-        (space.parse('mwide-w0.50'), ['model', 'width']),
-    ):
-        planned = job()
-        planned.times, planned.path = FrameTimes(EvenForecast()), path
-        planned.plan = Choice(path, 40.0, 60.0, True, 0.3)
-        message = path_decision(recorded(planned), policy='frontier', target_miss_probability=0.01)
-        assert [operator.name for operator in message.operators] == told
-        assert message.path == str(path)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from deadline_perception.nodes.health import Health, Level, Report
 
 

@@ -29,26 +29,18 @@ def taken():
 
 
 @pytest.fixture
-def images(observer, namespace, taken):
-    """Makes an input; it is closed with the test."""
-    made = []
-
-    def make(reliability='auto'):
-        made.append(
-            ImageInput(
-                observer.node,
-                f'{namespace}/image',
-                'raw',
-                reliability,
-                on_image=taken.image,
-                is_wanted=lambda: taken.wanted,
-            )
-        )
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+def one(observer, namespace, taken):
+    """An input."""
+    one = ImageInput(
+        observer.node,
+        f'{namespace}/image',
+        'raw',
+        'auto',
+        on_image=taken.image,
+        is_wanted=lambda: taken.wanted,
+    )
+    yield one
+    one.close()
 
 
 @pytest.fixture
@@ -75,9 +67,9 @@ def camera(make_node, namespace, wait_for):
     return make
 
 
-def test_unwanted_images_wait_and_the_newest_is_taken(images, camera, taken, observer, wait_for):
+def test_unwanted_images_wait_and_the_newest_is_taken(one, camera, taken, observer, wait_for):
     others = observer.hear(Image, 'image')
-    one, publish = images(), camera()
+    publish = camera()
     publish('first')
     wait_for(lambda: taken.names == ['first'], 'the first image')
     taken.wanted = False
@@ -93,9 +85,7 @@ def test_unwanted_images_wait_and_the_newest_is_taken(images, camera, taken, obs
     assert all(0 <= waited_ns < LONGEST_TRANSPORT_NS for waited_ns in taken.waited_ns)
 
 
-def test_once_best_effort_is_gone_all_is_reliable(images, camera, taken, wait_for):
-    one = images('auto')
-
+def test_once_best_effort_is_gone_all_is_reliable(one, camera, taken, wait_for):
     def reliability():
         return one._subscription.qos_profile.reliability
 
@@ -108,8 +98,8 @@ def test_once_best_effort_is_gone_all_is_reliable(images, camera, taken, wait_fo
     assert one.flow.lost == 0 and one._strengthener is None
 
 
-def test_where_wanted_images_do_not_come_it_subscribes_anew(images, camera, taken, wait_for):
-    one, publish, clock = images(), camera(), Clock()
+def test_where_wanted_images_do_not_come_it_subscribes_anew(one, camera, taken, wait_for):
+    publish, clock = camera(), Clock()
     one.flow = ImageFlow(one.flow.topic, clock)
     before = one._subscription
     for number in range(1, 200, 5):  # four of five are missing

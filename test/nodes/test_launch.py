@@ -1,7 +1,5 @@
 """The launch files as real launch descriptions; only where `launch` is installed, which is not on PyPI."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

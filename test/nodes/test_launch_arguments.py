@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from deadline_perception.nodes import bag_player, detector_parameters
@@ -11,13 +9,6 @@ from deadline_perception.nodes.launch_arguments import (
 )
 
 TABLE = {argument.name: argument for argument in ARGUMENTS}
-
-
-def test_texts_become_values_and_the_rest_has_its_default():
-    values = read_values({'use_sim_time': 'True', 'model': 'x', 'rate': '2'})
-    assert values['use_sim_time'] is True and values['autostart'] is True
-    assert values['model'] == 'x' and values['rate'] == 2.0 and values['log_level'] == 'info'
-    assert read_values(values) == values
 
 
 @pytest.mark.parametrize(

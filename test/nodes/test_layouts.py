@@ -1,7 +1,5 @@
 """The layouts for RViz and Foxglove show topics and fields that exist."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -12,7 +10,7 @@ from deadline_perception.nodes.bag_recorder import TOPICS
 from deadline_perception.nodes.bag_types import message_class
 
 TYPES = {f'/{topic.lstrip("/")}': msgtype for topic, msgtype in TOPICS.items()} | {
-    '/path_visualizer/image': 'sensor_msgs/msg/Image',
+    '/path_visualizer/image': 'sensor_msgs/msg/Image'
 }
 
 

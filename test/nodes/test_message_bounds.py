@@ -1,7 +1,5 @@
 """Texts and lists of the package's own messages are bounded, and nodes keep within these bounds."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Against rclpy, which is the one to follow."""
 
-from __future__ import annotations
-
 import pytest
 import rclpy
 
@@ -87,8 +85,3 @@ def test_an_unusable_file_is_refused_in_one_line(tmp_path, text, complaint):
         read_sections([file])
     assert str(caught.value).startswith(f'parameter file {file} cannot be used: ')
     assert '\n' not in str(caught.value)
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(ParameterFileError, match='cannot be used: .*Is a directory'):
-        read_sections([tmp_path])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
-import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from deadline_perception.msg import TimeBudget
-from made_up_network import write_network
 from python_run import run_python
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.qos import ReliabilityPolicy as Reliability
@@ -76,111 +76,108 @@ def test_what_does_not_fit_is_logged_with_the_fix(start_node, observer, wait_for
     assert node.process.poll() is None
 
 
-@pytest.mark.parametrize(('delay_s', 'apart_s'), [(0.1, 0.05), (1.0, 0.005)])
-def test_signal_while_it_loads_ends_it(start_node, observer, wait_for, tmp_path, delay_s, apart_s):
-    write_network(tmp_path)
-    node = start_node(
-        'detector',
-        {'model': tmp_path / 'good.safetensors', 'profile': tmp_path / 'good.json'},
-        program=(Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',),
-    )
-    wait_for(lambda: 'detector' in observer.node.get_node_names(), 'the node')
-    time.sleep(delay_s)  # which parts are loading then does not matter: any moment must do
-    node.process.send_signal(signal.SIGINT)
-    time.sleep(apart_s)
-    # A launch sends it as well as the terminal.
-    assert node.end(signal.SIGINT) == 0
-    assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
-
-
-def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_script):
-    node = start_script(
-        'told',
-        """
-        import signal
-        from deadline_perception.nodes import process
-        def close(*given, close=process._close):
-            print("closing", flush=True)
-            close(*given)
-        ignore = signal.signal
-        def told_again(number, handler):  # between the first interrupt and the end of its handling
-            signal.raise_signal(signal.SIGINT)
-            return ignore(number, handler)
-        def create():
-            signal.signal = told_again
-            signal.raise_signal(signal.SIGINT)
-        process._close = close
-        raise SystemExit(process.run_node("told", create))
-        """,
-    )
-    assert node.wait_ended() == 0
-    assert node.output == 'closing\n'
-
-
-def test_a_context_that_ends_before_its_node_ends_the_process_cleanly(start_script):
-    """rclpy ends the context before the signal reaches Python, which is then busy with the error of the node."""
-    node = start_script(
-        'half_made',
-        """
-        import signal
-        import rclpy
-        from deadline_perception.nodes import process
-        def ended(*given):
-            signal.raise_signal(signal.SIGTERM)
-            return False
-        def create():
-            rclpy.shutdown()
-            rclpy.ok = ended
-            return rclpy.create_node("half_made")
-        raise SystemExit(process.run_node("half_made", create))
-        """,
-    )
-    assert node.wait_ended() == 0
-    assert node.output == ''
-
-
-def test_a_signal_ends_cleanly_however_many_executors_it_wakes(start_script, wait_for):
-    """rclpy's thread for signals goes through the conditions of all executors; many make it slow, as a busy machine."""
-    node = start_script(
-        'many',
-        """
-        import rclpy
-        from rclpy.signals import SignalHandlerGuardCondition
-        from deadline_perception.nodes import process
-        conditions = []
-        def create():
-            node = rclpy.create_node("many")
-            def listen():  # the executor was the first
-                timer.cancel()
-                conditions.extend(SignalHandlerGuardCondition(node.context) for _ in range(10000))
-                print("listens", flush=True)
-            timer = node.create_timer(0.0, listen)
-            return node
-        raise SystemExit(process.run_node("many", create))
-        """,
-        environment={'MALLOC_PERTURB_': '165'},  # freed is gone
-    )
-    wait_for(lambda: 'listens' in node.output, 'the conditions')
-    time.sleep(0.1)  # the executor waits again
-    assert node.end() == 0, node.output
-
-
 WORKING = """
 import threading, time
 from rclpy.node import Node
 from deadline_perception.nodes.process import run_node
-
 class Working(Node):
     def __init__(self):
         super().__init__("working")
         self.create_timer(0.01, self.at_work)
 """
+LOADING = """
+import torch
+from deadline_perception import deadline_detector
+from deadline_perception.nodes import detector
+def load(*_, **options):
+    print("loading", flush=True)
+    while True:
+        torch.randn(1000, 1000) @ torch.randn(1000, 1000)
+deadline_detector.load_task = load
+raise SystemExit(detector.main())
+"""
+CLEAN = '(?!.*(terminate called|Traceback|Fatal)).*'
+TIMEOUT = r'.*Timeout \(0:00:04\.500000\)!'
+HANGING = (
+    WORKING
+    + """
+    def at_work(self):
+        print("spins", flush=True)
+    def {0}(self):
+        print("spins", flush=True)
+        threading.Event().wait()
+run_node("working", Working)
+"""
+)
 
 
-def test_a_signal_interrupts_no_callback_that_holds_a_lock(start_script, wait_for):
-    """Whoever closes the node would wait for a lock that nobody gives back."""
-    node = start_script(
-        'working',
+class Case(NamedTuple):
+    """A program, what it says before the signal comes, none where it signals itself, and how it ends."""
+
+    program: str
+    before: str = ''
+    number: int = signal.SIGINT
+    status: int = 0
+    output: str = ''  # a regular expression
+
+
+CASES = {
+    # A second one between the first interrupt and the end of its handling.
+    'second signal': Case(
+        """
+import signal
+from deadline_perception.nodes import process
+def close(*given, close=process._close):
+    print("closing", flush=True)
+    close(*given)
+ignore = signal.signal
+def told_again(number, handler):
+    signal.raise_signal(signal.SIGINT)
+    return ignore(number, handler)
+def create():
+    signal.signal = told_again
+    signal.raise_signal(signal.SIGINT)
+process._close = close
+raise SystemExit(process.run_node("told", create))
+""",
+        output='closing\n',
+    ),
+    # rclpy ends the context before the signal reaches Python, which is then busy with the error of the node.
+    'context ends first': Case("""
+import signal
+import rclpy
+from deadline_perception.nodes import process
+def ended(*given):
+    signal.raise_signal(signal.SIGTERM)
+    return False
+def create():
+    rclpy.shutdown()
+    rclpy.ok = ended
+    return rclpy.create_node("half_made")
+raise SystemExit(process.run_node("half_made", create))
+"""),
+    # rclpy's thread for signals goes through the conditions of all executors; many make it slow, as a busy machine.
+    'many executors': Case(
+        """
+import rclpy
+from rclpy.signals import SignalHandlerGuardCondition
+from deadline_perception.nodes import process
+conditions = []
+def create():
+    node = rclpy.create_node("many")
+    def listen():  # the executor was the first
+        timer.cancel()
+        conditions.extend(SignalHandlerGuardCondition(node.context) for _ in range(10000))
+        print("listens", flush=True)
+    timer = node.create_timer(0.0, listen)
+    return node
+raise SystemExit(process.run_node("many", create))
+""",
+        'listens',
+        output='listens\n',
+    ),
+    # Whoever closes the node would wait for a lock that nobody gives back.
+    'callback with a lock': Case(
         WORKING
         + """
     lock = threading.Lock()
@@ -196,31 +193,59 @@ def test_a_signal_interrupts_no_callback_that_holds_a_lock(start_script, wait_fo
             print("closes", flush=True)
 run_node("working", Working)
 """,
-    )
-    wait_for(lambda: 'holds' in node.output, 'the callback')
-    assert node.end(signal.SIGINT) == 0
-    assert node.output.endswith('closes\n')
-
-
-@pytest.mark.parametrize('where', ['at_work', 'destroy_node'])
-def test_a_node_that_does_not_end_is_ended_and_tells_where_it_hangs(start_script, wait_for, where):
-    """Launch would kill the process after 10 s, and nobody would know why."""
-    node = start_script(
-        'working',
+        'holds',
+        output='(holds\n)+closes\n',
+    ),
+    # Launch would kill the process after 10 s, and nobody would know why.
+    'hangs at work': Case(
+        HANGING.format('at_work'), 'spins', status=1, output=f'{TIMEOUT}.*in at_work.*'
+    ),
+    'hangs at the end': Case(
+        HANGING.format('destroy_node'), 'spins', status=1, output=f'{TIMEOUT}.*in destroy_node.*'
+    ),
+    # Python's end while a thread is in C++ code: `terminate called without an active exception`, SIGABRT.
+    'endless load': Case(LOADING, 'loading', signal.SIGTERM, output=CLEAN),
+    'ignored as by a background job': Case(
+        'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)' + LOADING,
+        'loading',
+        output=CLEAN,
+    ),
+    # Which goes through a network of hundreds of MB for longer than launch waits; nodes are closed by then.
+    'long end of Python': Case(
         WORKING
-        + f"""
+        + """
     def at_work(self):
-        print("spins", flush=True)
-    def {where}(self):
-        print("spins", flush=True)
-        threading.Event().wait()
-run_node("working", Working)
+        print("works", flush=True)
+    def destroy_node(self):
+        print("closed", flush=True)
+import atexit
+atexit.register(time.sleep, 1000)
+raise SystemExit(run_node("working", Working))
 """,
-    )
-    wait_for(lambda: 'spins' in node.output, 'the timer')
-    assert node.end(signal.SIGINT) == 1
-    assert 'Timeout (0:00:04.500000)!' in node.output
-    assert f'in {where}' in node.output
+        'works',
+        output='(works\n)+closed\n',
+    ),
+    'failing callback': Case(
+        """
+from deadline_perception.nodes import time_budget
+time_budget.TimeBudgetNode._publish = lambda self: 1 / 0
+raise SystemExit(time_budget.main())
+""",
+        status=1,
+        output='.*time_budget: ends, for a callback failed: ZeroDivisionError: division by zero\n',
+    ),
+}
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_a_process_ends_as_launch_expects_whatever_a_signal_meets(start_script, wait_for, name):
+    program, before, number, status, output = CASES[name]
+    freed_is_gone = {'MALLOC_PERTURB_': '165'}
+    node = start_script('script', program, environment=freed_is_gone)
+    wait_for(lambda: before in node.output, before)
+    time.sleep(0.1 if before else 0.0)  # the executor waits again
+    assert (node.end(number) if before else node.wait_ended()) == status
+    assert re.fullmatch(output, node.output, re.DOTALL), node.output
 
 
 def test_signal_while_modules_load_ends_the_process_without_a_traceback(start_node, wait_for):
@@ -230,21 +255,6 @@ def test_signal_while_modules_load_ends_the_process_without_a_traceback(start_no
     wait_for(lambda: 'numpy' in (found := libraries.read_text()) or 'rclpy' in found)
     assert node.end(signal.SIGINT) in (0, -signal.SIGINT)  # the latter: Python was still loading
     assert 'Traceback' not in node.output
-
-
-def test_a_failing_callback_ends_the_process_with_status_1_and_a_clear_line(start_script):
-    node = start_script(
-        'time_budget',
-        """
-        from deadline_perception.nodes import time_budget
-        time_budget.TimeBudgetNode._publish = lambda self: 1 / 0
-        raise SystemExit(time_budget.main())
-        """,
-    )
-    assert node.wait_ended() == 1
-    assert node.output.splitlines()[-1] == (
-        'time_budget: ends, for a callback failed: ZeroDivisionError: division by zero'
-    )
 
 
 def test_signals_that_come_while_the_process_ends_change_nothing(start_node, observer, wait_for):
@@ -257,56 +267,6 @@ def test_signals_that_come_while_the_process_ends_change_nothing(start_node, obs
         time.sleep(0.005)
     assert node.process.returncode == 0
     assert 'Traceback' not in node.output
-
-
-@pytest.mark.parametrize(
-    ('number', 'begun'),
-    [
-        (signal.SIGTERM, ''),
-        # a shell's background job
-        (signal.SIGINT, 'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)'),
-    ],
-    ids=['SIGTERM', 'ignored before'],
-)
-def test_signal_during_an_endless_load_leaves_no_abort(start_script, wait_for, number, begun):
-    """Python's end while a thread is in C++ code: `terminate called without an active exception`, SIGABRT."""
-    node = start_script(
-        'detector',
-        begun
-        + """
-import torch
-from deadline_perception import deadline_detector
-from deadline_perception.nodes import detector
-def load(*_, **options):
-    print("loading", flush=True)
-    while True:
-        torch.randn(1000, 1000) @ torch.randn(1000, 1000)
-deadline_detector.load_task = load
-raise SystemExit(detector.main())
-""",
-    )
-    wait_for(lambda: 'loading' in node.output, 'the load to begin')
-    assert node.end(number) == 0
-    assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
-
-
-def test_the_process_does_not_wait_for_the_end_of_python(start_script, observer, wait_for):
-    """Which goes through a network of hundreds of MB for longer than launch waits; nodes are closed by then."""
-    heard = observer.hear(TimeBudget, 'time_budget/budget')
-    node = start_script(
-        'time_budget',
-        """
-        import atexit, time
-        from deadline_perception.nodes import time_budget
-        atexit.register(time.sleep, 1000)
-        close = time_budget.TimeBudgetNode.destroy_node
-        time_budget.TimeBudgetNode.destroy_node = lambda self: (close(self), print("closed"))
-        raise SystemExit(time_budget.main())
-        """,
-    )
-    wait_for(lambda: heard, 'a budget')
-    assert node.end() == 0
-    assert node.output.splitlines()[-1] == 'closed'
 
 
 def test_help_of_nodes_prints_usage_and_parameters_and_starts_none():

@@ -1,7 +1,5 @@
 """Four cameras, one detector process, one network: whose images are answered."""
 
-from __future__ import annotations
-
 import pytest
 from deadline_perception.msg import FrameLatency
 from made_up_network import write_network

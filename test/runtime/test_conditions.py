@@ -45,32 +45,12 @@ def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays(tra
     assert len(tracker.now().reasons) == 1
 
 
-def test_what_stands_degrades_every_frame_whatever_is_heard(clock):
-    standing = ('profile is of another device',)
-    tracker = ConditionTracker(**DEFAULTS, standing=standing, clock_ms=clock)
-    assert tracker.now().reasons[2:] == standing
-    tracker.on_budget(120.0, 30.0, '')
-    tracker.on_contention(1.5, 'probe')
-    assert tracker.now().reasons == standing
-
-
-def test_a_degraded_budget_is_passed_on_with_its_reason(tracker):
-    tracker.on_budget(30.0, 30.0, 'speed is stale')
-    assert 'budget: speed is stale' in tracker.now().reasons
-
-
 @pytest.mark.parametrize('budget_ms', [0.0, -1.0, math.nan, math.inf, 1e300, 60_001.0])
 def test_refuses_a_budget_that_is_none_and_keeps_the_last(tracker, budget_ms):
     tracker.on_budget(120.0, 30.0, '')
     with pytest.raises(ValueError, match='expected a time in'):
         tracker.on_budget(budget_ms, 30.0, '')
     assert tracker.now().budget_ms == 120.0
-
-
-@pytest.mark.parametrize('slowdown', [0.9, math.nan, math.inf, 100.5, 1e15])
-def test_refuses_a_slowdown_that_is_none(tracker, slowdown):
-    with pytest.raises(ValueError, match=r'expected a factor in \[1, 100\]'):
-        tracker.on_contention(slowdown, 'probe')
 
 
 @pytest.mark.parametrize('min_budget_ms', [math.nan, 0.0, 200.0])
@@ -88,15 +68,6 @@ def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
 def feed(tracker, count, *of, **more):
     for _ in range(count):
         tracker.on_frame(frame(*of, **more))
-
-
-def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
-    feed(tracker, 5, 2.0)
-    conditions = tracker.now()
-    assert conditions.slowdown == pytest.approx(2.0, rel=0.1)
-    assert conditions.contention_source == 'own frames'
-    said = 'no contention state heard yet, slowdown of 1.87 by its own frames'
-    assert conditions.reasons[-1] == said
 
 
 def test_a_monitor_comes_first_while_it_speaks_then_the_frames_own_times(tracker, clock):
@@ -119,18 +90,6 @@ def test_a_frame_that_was_answered_before_its_end_counts_only_where_it_says_more
     assert tracker.now().contention_source == ''
     feed(tracker, 5, 2.0, Outcome.COASTED)
     assert tracker.now().slowdown == pytest.approx(2.0, rel=0.1)
-
-
-def test_frames_move_a_state_until_the_next_one_is_heard(tracker):
-    feed(tracker, 30, 1.5)
-    tracker.on_contention(1.6, 'probe+frames')
-    assert tracker.now().slowdown == 1.6
-    feed(tracker, 30, 3.0)
-    assert tracker.now().slowdown == pytest.approx(1.6 * 3.0 / 1.5, rel=0.1)
-    feed(tracker, 300, 0.5)
-    assert tracker.now().slowdown == pytest.approx(1.6 / 1.5, rel=0.1)
-    tracker.on_contention(1.0, 'probe+frames')
-    assert tracker.now().slowdown == 1.0
 
 
 def test_the_frame_after_one_beyond_its_bound_is_planned_with_what_that_one_took(tracker):

@@ -3,7 +3,7 @@ import signal
 import threading
 
 import pytest
-from waiting import WAIT_S, wait_until
+from waiting import WAIT_S
 
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.system.priority import ThreadPriority
@@ -13,26 +13,6 @@ from deadline_perception.system.priority import ThreadPriority
 def executor():
     with Executor() as executor:
         yield executor
-
-
-def test_calls_are_done_on_one_thread_and_what_they_raise_reaches_the_caller(executor):
-    names = [executor.do(lambda: threading.current_thread().name) for _ in range(2)]
-    assert names == ['inference'] * 2
-    with pytest.raises(SystemExit, match='whatever'):
-        executor.do(lambda: (_ for _ in ()).throw(SystemExit('whatever')))
-    assert executor.do(lambda: 3) == 3
-
-
-def test_what_each_thread_needs_is_prepared_on_it_before_the_first_frame(executor):
-    prepared = []
-    executor.start(
-        ThreadPriority('off'),
-        lambda error: None,
-        prepare=lambda: prepared.append(threading.current_thread().name),
-    )
-    wait_until(lambda: len(set(prepared)) == 2)
-    assert sorted(set(prepared)) == ['inference', 'watchdog']
-    assert executor.fault == ''
 
 
 def test_garbage_is_collected_between_frames_alone_while_asked_to(executor):
@@ -71,18 +51,6 @@ def test_a_call_behind_one_that_hangs_does_not_wait_longer_than_the_executor_is_
     caller.join(WAIT_S)
     goes_on.set()
     assert said == ['refused']
-
-
-def test_what_is_submitted_is_done_in_order_and_before_the_thread_ends():
-    executor, gate, done = Executor('other'), threading.Event(), []
-    executor.submit(lambda: gate.wait(WAIT_S))
-    futures = [executor.submit(lambda number=number: done.append(number)) for number in range(5)]
-    failed = executor.submit(lambda: 1 / 0)
-    assert not futures[-1].done() and not executor.wait_until_idle(0.05)
-    gate.set()
-    assert executor.close(WAIT_S)
-    assert done == list(range(5)) and isinstance(failed.exception(), ZeroDivisionError)
-    assert executor.fault == 'the other thread ended'
 
 
 def test_a_signal_that_another_thread_gets_is_handled_while_the_work_goes_on(executor):

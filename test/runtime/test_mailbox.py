@@ -9,26 +9,11 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.mailbox import Mailbox
 
 
-def test_keeps_the_newest_item_of_a_task_and_gives_the_replaced_one_back():
-    mailbox = Mailbox()
-    assert mailbox.put('task', 'a', 1.0) is None
-    assert mailbox.put('task', 'b', 2.0) == 'a'
-    assert mailbox.take(0) == ('task', 'b')
-    assert mailbox.put('task', 'c', 3.0) is None
-
-
 def test_gives_the_task_that_is_due_first_and_of_equals_the_one_that_came_first():
     mailbox = Mailbox()
     for task, due_ms in (('late', 30.0), ('early', 10.0), ('middle', 20.0), ('equal', 20.0)):
         mailbox.put(task, due_ms, due_ms)
     assert [mailbox.take(0)[0] for _ in range(4)] == ['early', 'middle', 'equal', 'late']
-
-
-def test_gives_nothing_when_the_time_is_up():
-    mailbox = Mailbox()
-    assert [mailbox.take(timeout_s) for timeout_s in (0, -1.0, 0.01)] == [None] * 3
-    mailbox.put('task', 1, 1.0)
-    assert mailbox.take(math.inf) == ('task', 1)
 
 
 def test_a_postponed_item_goes_last_and_no_other_task_sees_it_waiting():

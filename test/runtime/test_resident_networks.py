@@ -44,12 +44,6 @@ def test_a_file_is_loaded_once_while_somebody_has_it_and_stays_as_it_was(folder)
     assert networks.load(weights, 'cpu', folder, 'eager')[0] is not other
 
 
-def test_a_callable_is_called_each_time(folder):
-    networks, name = ResidentNetworks(), 'invented_networks:make_magnifier'
-    first, second = (networks.load(name, 'cpu', folder, 'auto')[0] for _ in range(2))
-    assert first is not second
-
-
 def test_detectors_of_one_file_share_network_and_thread_and_nothing_else(options):
     with DeadlineDetector(options) as first:
         executor, network = first._executor, first.loaded.task.network

@@ -76,7 +76,6 @@ class CountingNetwork:
         self.now_ms = 1000.0
         self.factor_at = factor_at
         self.ran = []
-        self.hear = lambda: None
 
     def clock_ms(self):
         return self.now_ms
@@ -98,37 +97,16 @@ class CountingRun(SegmentRun):
         network.now_ms += took_ms
         network.ran.append(SPACE.segments[segment].name)
         self.segment += 1
-        network.hear()
         return took_ms
 
     def result(self):
         return Detections([[0, 0, 2, 2]], [0.9], [1])
 
 
-class Late:
-    """What becomes of an image; the network is free for so long after the begin."""
-
-    def __init__(self, network, free_ms=0.0, answered_after=math.inf):
-        self.network, self.due_ms, self.why = network, network.now_ms + free_ms, lambda: ''
-        self.answered_after = answered_after  # so many segments, by a watchdog
-        self.given_up_after = None
-
-    def abort(self, job):
-        assert self.given_up_after is None
-        self.given_up_after = list(self.network.ran)
-
-    def until_ms(self):
-        return self.due_ms
-
-    def abandoned(self, job, path, segment):
-        return self.why()
-
-
 def run(
     network,
     budget_ms,
     *,
-    late=None,
     may_abort=True,
     slowdown=1.0,
     calibration_factor=1.0,
@@ -141,14 +119,11 @@ def run(
     next_images=None,
     worst=None,
     whole=None,
+    abandoned=lambda: '',
 ):
-    """The record of a job as its network ends, and what became of its image."""
-    job, late = Job(IMAGE, network.now_ms, StampReading(0.0, '', 0)), late or Late(network)
-
-    def hear():
-        job.attempts = int(len(network.ran) >= late.answered_after)
-
-    network.hear = hear
+    """The record of a job as its network ends, and the segments that had run when its image was given up, else None."""
+    begun_ms, given_up_after = network.now_ms, None
+    job = Job(IMAGE, begun_ms, StampReading(0.0, '', 0))
     job.times = FrameTimes(
         FORECAST,
         slowdown,
@@ -162,53 +137,28 @@ def run(
     )
     inference = TimedInference(network, policy, clock_ms=network.clock_ms)
     ran = inference.begin(
-        IMAGE,
-        job,
-        due_ms=network.now_ms + budget_ms,
-        may_abort=may_abort,
-        next_images=next_images,
+        IMAGE, job, due_ms=network.now_ms + budget_ms, may_abort=may_abort, next_images=next_images
     )
     ran.until_answer()
     if not ran.ended:
-        if not job.attempts:
-            late.abort(job)
-        ran.for_tracks(late.until_ms, lambda path, segment: late.abandoned(job, path, segment))
-    return job.record(Outcome.DETECTED, network.now_ms), late
-
-
-def test_a_frame_with_time_takes_the_largest_path_and_accounts_for_all_of_it():
-    frame, _ = run(CountingNetwork(), 1000.0)
-    assert frame.path == frame.plan.path == SPACE.largest
-    assert len(frame.result) == 1
-    assert frame.network_ms == pytest.approx(FORECAST.forecast_ms(SPACE.largest))
-    assert frame.phase_ms['conv'] == pytest.approx(44.0)
-    assert frame.decision_ms == pytest.approx(0.0)
-    assert [decision.operator for decision in frame.decisions] == [
-        segment.operator for segment in SPACE.segments if segment.operator
-    ]
-    assert not any(decision.changed for decision in frame.decisions)
+        given_up_after = list(network.ran)
+        ran.for_tracks(lambda: begun_ms, lambda path, segment: abandoned())
+    return job.record(Outcome.DETECTED, network.now_ms), given_up_after
 
 
 @pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
 def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pace):
-    (bound, _), (frame, late) = (
+    (bound, _), (frame, given_up_after) = (
         run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=share)
         for share in (1.0, 0.5)
     )
     assert frame.plan.feasible and frame.plan.quality > bound.plan.quality
-    assert frame.elapsed_ms <= 70.0 and late.given_up_after is None
+    assert frame.elapsed_ms <= 70.0 and given_up_after is None
     if pace == 1.0:
         assert QUALITY.quality(frame.path) >= max(frame.plan.quality, QUALITY.quality(bound.path))
     else:
         assert QUALITY.quality(frame.path) < frame.plan.quality
         assert any(decision.changed for decision in frame.decisions)
-
-
-def test_a_frame_that_is_to_end_before_the_next_image_is_planned_without_recourse():
-    images = NextImages(first_ms=1000.0 + 55.0, period_ms=100.0)
-    given = {'calibration_factor': 1.5, 'next_images': images}
-    of_both = [run(CountingNetwork(), 60.0, p90_share=share, **given)[0] for share in (0.7, 1.0)]
-    assert of_both[0].plan == of_both[1].plan and of_both[0].path == of_both[1].path
 
 
 def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_later_operator():
@@ -221,78 +171,25 @@ def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_lat
         assert before.remaining_ms - after.remaining_ms == pytest.approx(reserved_ms)
 
 
-def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goes_on_until_the_next_image():
-    network = slow_at_first(30.0)
-    frame, late = run(network, 60.0, late=Late(network, 1000.0))
-    assert late.given_up_after == ['pre', 'stage1']
-    assert 'no time for skip0' in frame.reason
-    assert frame.plan.feasible and frame.result is not None
-    assert frame.path == SPACE.largest  # its first segments had run at full width
-    frame, _ = run(slow_at_first(30.0), 60.0)
-    assert (frame.path['head'], frame.path['skip0']) == (SPACE.smallest['head'], 'skip')
-
-
-@pytest.mark.parametrize('free_ms, slowdown', [(0.0, 1.0), (50.0, 1.0), (50.0, 1.5), (1000.0, 1.0)])
-def test_when_nothing_fits_takes_the_best_path_until_the_next_image(free_ms, slowdown):
-    network = CountingNetwork(lambda segment: slowdown)
-    frame, late = run(
-        network, 5.0, late=Late(network, free_ms), slowdown=slowdown, calibration_factor=3.0
-    )
-    assert late.given_up_after == []
-    assert frame.reason.startswith('no time for the frame')
-    assert not frame.plan.feasible
-    # Begun on one whose bound fits, and longer as time is saved on the way.
-    paths = (POLICY.plan(free_ms, factor).path for factor in (3.0 * slowdown, slowdown))
-    least_ms, most_ms = map(FORECAST.forecast_ms, paths)
-    assert least_ms <= FORECAST.forecast_ms(frame.path) <= most_ms
-    assert free_ms == 0.0 or network.now_ms <= 1000.0 + free_ms
-    assert frame.result is not None
-
-
 def test_where_nothing_fits_what_publishing_mostly_spares_is_time_for_the_network():
-    least_ms = FORECAST.forecast_ms(SPACE.smallest)
     network = CountingNetwork(lambda segment: 0.0)
-    frame, late = run(network, 0.5 * least_ms, spare_ms=2.0 * least_ms)
-    assert late.given_up_after is None and frame.result is not None
+    frame, given_up_after = run(network, 0.5 * CHEAPEST_MS, spare_ms=2.0 * CHEAPEST_MS)
+    assert given_up_after is None and frame.result is not None
     assert not frame.plan.feasible  # though the bound would fit now: nothing is promised
-    assert frame.remaining_ms == pytest.approx(2.5 * least_ms)
-    frame, _ = run(CountingNetwork(), 1.5 * least_ms, spare_ms=100.0 * least_ms)
-    assert frame.plan.feasible
-    assert frame.remaining_ms == pytest.approx(1.5 * least_ms)  # a promise keeps all of it
-
-
-def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
-    frame, late = run(CountingNetwork(), 5.0, may_abort=False)
-    assert frame.path == SPACE.smallest
-    assert frame.result is not None and late.given_up_after is None
-
-
-def test_a_frame_that_was_answered_meanwhile_takes_what_is_left_until_the_next_image():
-    network = CountingNetwork()
-    frame, late = run(network, 40.0, late=Late(network, 1000.0, answered_after=2))
-    assert late.given_up_after is None
-    assert frame.result is not None
-    assert frame.plan.bound_ms <= 40.0 < frame.network_ms
+    assert frame.remaining_ms == pytest.approx(2.5 * CHEAPEST_MS)
 
 
 def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
     network = CountingNetwork()
-    late = Late(network, answered_after=1)
-    late.why = lambda: 'enough' if len(network.ran) >= 3 else ''
-    frame, _ = run(network, 1000.0, late=late)
-    assert len(network.ran) == 3
-    assert frame.result is None
-    assert frame.reason == f'aborted before {SPACE.segments[frame.segment].name}: enough'
+    frame, _ = run(network, 5.0, abandoned=lambda: 'enough' if len(network.ran) >= 3 else '')
+    assert len(network.ran) == 3 and frame.result is None
+    assert frame.reason.endswith(f'aborted before {SPACE.segments[frame.segment].name}: enough')
 
 
-def test_is_in_time_as_long_as_the_expected_time_of_the_rest_fits():
-    tight_ms = 1.1 * CHEAPEST_MS
-    frame, late = run(CountingNetwork(), tight_ms, calibration_factor=1.3)
-    assert frame.result is not None and late.given_up_after is None
-    assert not frame.plan.feasible
-    frame, late = run(CountingNetwork(), tight_ms, slowdown=1.2)
-    assert late.given_up_after == []
-    assert 'is expected to take' in frame.reason
+def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
+    frame, given_up_after = run(CountingNetwork(), 5.0, may_abort=False)
+    assert frame.path == SPACE.smallest
+    assert frame.result is not None and given_up_after is None
 
 
 class WorstCases(CountedForecast):
@@ -310,11 +207,11 @@ def test_a_slowdown_above_the_recent_pace_aborts_nothing_that_fits(median, budge
     """Under load it was 3.5 where frames took 1.9 times their forecast."""
     whole = PartBound(BoundCalibrator(0.01, 0.05, 2.0), RecentTimes(0.01, StartRatio(median, 0.1)))
     budget_ms = budget * CHEAPEST_MS
-    frame, late = run(
+    frame, given_up_after = run(
         CountingNetwork(), budget_ms, slowdown=2.0, calibration_factor=1.3, whole=whole
     )
     assert not frame.plan.feasible
-    assert (late.given_up_after is None) == is_run
+    assert (given_up_after is None) == is_run
 
 
 def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
@@ -326,17 +223,17 @@ def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
 
     frame, _ = record(4.0 * CHEAPEST_MS)
     assert frame.plan.feasible and frame.plan.bound_ms == worst.forecast_ms(frame.plan.path)
-    frame, late = record(1.1 * CHEAPEST_MS)
+    frame, given_up_after = record(1.1 * CHEAPEST_MS)
     assert not frame.plan.feasible and frame.plan.forecast_ms == pytest.approx(3.0 * CHEAPEST_MS)
-    assert late.given_up_after is None and frame.result is not None
-    frame, late = record(0.9 * CHEAPEST_MS)
-    assert late.given_up_after == []
+    assert given_up_after is None and frame.result is not None
+    frame, given_up_after = record(0.9 * CHEAPEST_MS)
+    assert given_up_after == []
     assert frame.reason == (
         f'no time for the frame: the rest is expected to take {CHEAPEST_MS:.1f} ms, '
         f'{0.9 * CHEAPEST_MS:.1f} ms left'
     )
-    frame, late = record(4.0 * CHEAPEST_MS, slow_at_first(30.0))
-    assert late.given_up_after == ['pre', 'stage1'] and 'no time for skip0' in frame.reason
+    frame, given_up_after = record(4.0 * CHEAPEST_MS, slow_at_first(30.0))
+    assert given_up_after == ['pre', 'stage1'] and 'no time for skip0' in frame.reason
 
 
 def test_a_plan_leaves_room_for_interruptions_and_says_so():
@@ -357,47 +254,19 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up
         def observe(self, latency_ms, remaining_ms):
             self.outcomes.append((latency_ms, remaining_ms))
 
-    policy = Told(SPACE.smallest, SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
+    policy = Told(SPACE.smallest, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
     for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
         run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
     cheapest_ms = pytest.approx(CHEAPEST_MS)
     assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
 
 
-class NotedRun(SegmentRun):
-    """Computes nothing, and counts how often its result so far is asked for."""
-
-    asked = 0
-
+class NoWork(SegmentRun):
     def compute(self, name, key):
         pass
 
-    def result_so_far(self):
-        self.asked += 1
-        return Detections.none()
-
     def result(self):
         return Detections.none()
-
-
-def run_on(space):
-    """A job with all the time there is, and its run."""
-    forecast = SegmentForecast(space, dict.fromkeys(space.carriers(), 1.0))
-    policy = FrontierPolicy(space, forecast, PathQuality.from_forecast(space, forecast))
-    job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), NotedRun(space, space.largest)
-    job.times = FrameTimes(forecast)
-    network = SimpleNamespace(path_space=space, start=lambda image, path: ran)
-    inference = TimedInference(network, policy)
-    inference.begin(IMAGE, job, due_ms=math.inf, may_abort=False).until_answer()
-    return job, ran
-
-
-def test_a_result_so_far_is_asked_for_once_and_holds_what_has_run():
-    results = {'first': 'coarse', 'middle': '', 'second': 'near', 'last': 'fine'}
-    segments = tuple(Segment(name, 'a', result=result) for name, result in results.items())
-    job, ran = run_on(PathSpace((), segments))
-    assert ran.asked == 2
-    assert job.so_far.names == ('coarse', 'near') and job.results == ('coarse', 'near', 'fine')
 
 
 def test_operators_of_the_part_that_runs_are_decided_and_no_others():
@@ -413,7 +282,13 @@ def test_operators_of_the_part_that_runs_are_decided_and_no_others():
             Segment('other', 'conv', 'large', ('large',), only_on=('model', 'other')),
         ),
     )
-    job, _ = run_on(space)
+    forecast = SegmentForecast(space, dict.fromkeys(space.carriers(), 1.0))
+    policy = FrontierPolicy(space, forecast, PathQuality.from_forecast(space, forecast))
+    job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), NoWork(space, space.largest)
+    job.times = FrameTimes(forecast)
+    network = SimpleNamespace(path_space=space, start=lambda image, path: ran)
+    inference = TimedInference(network, policy)
+    inference.begin(IMAGE, job, due_ms=math.inf, may_abort=False).until_answer()
     assert [decision.operator for decision in job.decisions] == ['model', 'large']
 
 
@@ -454,15 +329,6 @@ def test_the_time_that_a_plan_may_take(budget_ms, images_ms, options, planned_ms
     assert frame.remaining_ms == budget_ms - options.get('deciding_ms', 0.0)
 
 
-@pytest.mark.parametrize('calibration_factor', [1.0, 1.4])
-def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes(calibration_factor):
-    network, factor = slow_at_first(6.0), calibration_factor
-    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), calibration_factor=factor)
-    assert network.now_ms > 1045.0
-    assert FORECAST.forecast_ms(frame.path) <= FORECAST.forecast_ms(frame.plan.path)
-    assert QUALITY.quality(frame.path) >= frame.plan.quality - 0.01
-
-
 def test_what_was_planned_before_the_next_image_grows_no_longer_on_the_way():
     """A frame was planned in the time until the next image, and then went on with whatever its deadline allowed."""
 
@@ -475,19 +341,6 @@ def test_what_was_planned_before_the_next_image_grows_no_longer_on_the_way():
     frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), policy=policy)
     assert frame.path == frame.plan.path != SPACE.largest
     assert network.now_ms <= 1045.0
-
-
-def test_another_thread_sees_what_is_running():
-    job = Job(IMAGE, 90.0, StampReading(0.0, '', 0))
-    job.begun_ms = 100.0
-    job.running = 0, 'pre', 100.0
-    job.leave('pre', 2.0)
-    job.running = 1, 'conv', 103.0
-    record = job.record(Outcome.COASTED, 110.0)
-    assert record.phase_ms['pre'] == 2.0
-    assert record.phase_ms['conv'] == pytest.approx(7.0)
-    assert record.decision_ms == pytest.approx(1.0)
-    assert record.elapsed_ms == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize(
@@ -527,8 +380,7 @@ def test_the_time_of_decisions_is_told_in_microseconds():
 
     frame, _ = run(network, 1000.0, policy=Slow(SPACE, FORECAST, QUALITY))
     assert frame.decision_us == pytest.approx(2000.0)
-    of_each_us = [decision.decision_us for decision in frame.decisions]
-    assert of_each_us == pytest.approx([500.0] * len(of_each_us))
+    assert [decision.decision_us for decision in frame.decisions] == pytest.approx([500.0] * 6)
 
 
 def learnt(*arrivals):
@@ -536,11 +388,6 @@ def learnt(*arrivals):
     for arrival in arrivals:
         period.observe(*arrival) if isinstance(arrival, tuple) else period.observe(arrival)
     return period
-
-
-def test_nothing_is_expected_before_two_images_have_come():
-    for period in (learnt(), learnt(5.0), learnt(5.0, 5.0)):
-        assert period.period_ms == period.next_ms(7.0) == math.inf
 
 
 def test_the_median_distance_is_the_period_and_neither_one_late_image_nor_a_pause_matters():
@@ -553,17 +400,6 @@ def test_the_median_distance_is_the_period_and_neither_one_late_image_nor_a_paus
     period = learnt(0.0, 100.0, 200.0, 9000.0)
     assert period.period_ms == 100.0
     assert period.next_ms(9001.0) == 9100.0
-
-
-def test_images_that_were_left_out_count():
-    assert learnt(0.0, (300.0, 2), (400.0, 0)).period_ms == pytest.approx(100.0)
-
-
-def test_the_period_is_that_of_the_newest_fifteen_distances():
-    before, at_ms = [10.0 * number for number in range(20)], 190.0
-    after = [at_ms + 50.0 * number for number in range(1, 9)]
-    assert learnt(*before, *after[:-1]).period_ms == 10.0
-    assert learnt(*before, *after).period_ms == 50.0
 
 
 def test_a_plan_that_no_policy_may_make_is_refused():

@@ -191,30 +191,6 @@ report(before=before, during=during, after=[policy(), os.getpriority(os.PRIO_PRO
     assert 'was chosen when this process was started' in found['why'][0]
 
 
-def test_off_asks_for_nothing():
-    priority = ThreadPriority('off')
-    before = standing()
-    priority.raise_thread(Role.INFERENCE)
-    priority.between_frames()
-    assert (standing(), priority.refusals) == (before, ())
-    priority.restore()
-
-
-def test_cores_are_kept_to_and_given_back():
-    def work():
-        priority = ThreadPriority('off', cores=[core])
-        before = os.sched_getaffinity(0)
-        priority.raise_thread(Role.WATCHDOG)
-        during, told = os.sched_getaffinity(0), priority.in_force
-        priority.restore()
-        return before, during, told, os.sched_getaffinity(0)
-
-    core = max(os.sched_getaffinity(0))
-    before, during, told, after = in_thread(work)
-    assert during == {core} and f'cores {core}' in told
-    assert before == after
-
-
 @as_root
 def test_keeps_to_its_share_of_a_period_and_begins_the_next_one_raised(monkeypatch):
     def work():

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -34,12 +32,16 @@ def supervisor(told, monkeypatch):
     supervisor.stop()
 
 
-def test_the_run_ends_with_the_process_that_ends_it_and_takes_the_others_along(supervisor, told):
+def test_the_run_ends_with_the_process_that_ends_it_and_takes_the_others_along(
+    supervisor, told, tmp_path
+):
     other = supervisor.start(shell('node', 'exec sleep 60'))
-    supervisor.start(shell('player', 'exit 0', ends_run=True))
+    script, environment = f'echo $OMP_NUM_THREADS > {tmp_path}/said', {'OMP_NUM_THREADS': '7'}
+    supervisor.start(shell('player', script, environment=environment, ends_run=True))
     assert supervisor.run() == 0
     assert told == ['stopping: player is done']
     assert is_gone(other)
+    assert (tmp_path / 'said').read_text() == '7\n'
 
 
 def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervisor, told, tmp_path):
@@ -52,17 +54,6 @@ def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervis
         'player is tried again',
         'stopping: player failed: exit status 75',
     ]
-
-
-def test_a_dead_node_is_named_and_started_again(supervisor, told, tmp_path):
-    mark = tmp_path / 'mark'
-    again = f'if [ -e {mark} ]; then exec sleep 60; fi; touch {mark}; kill -9 $$'
-    supervisor.start(shell('detector', again, respawn=True))
-    supervisor.start(
-        shell('player', f'while ! [ -e {mark} ]; do sleep 0.05; done; sleep 0.3', ends_run=True)
-    )
-    assert supervisor.run() == 0
-    assert told[:2] == ['detector died: killed by SIGKILL', 'detector is started again in 0 s']
 
 
 def test_a_node_that_dies_again_and_again_stays_down(supervisor, told):
@@ -103,14 +94,6 @@ def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, m
     ]
 
 
-def test_processes_get_their_environment(supervisor, tmp_path):
-    file = tmp_path / 'value'
-    script, environment = f'echo $OMP_NUM_THREADS > {file}', {'OMP_NUM_THREADS': '7'}
-    supervisor.start(shell('player', script, environment=environment, ends_run=True))
-    assert supervisor.run() == 0
-    assert file.read_text() == '7\n'
-
-
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_its_supervisor(number):
     script = (
@@ -142,8 +125,7 @@ def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
 
 
 @pytest.mark.parametrize(
-    'code, text',
-    [(2, 'exit status 2'), (-11, 'killed by SIGSEGV'), (-200, 'killed by signal 200')],
+    'code, text', [(2, 'exit status 2'), (-11, 'killed by SIGSEGV'), (-200, 'killed by signal 200')]
 )
 def test_exits_are_described_for_a_person(code, text):
     assert describe_exit(code) == text

@@ -1,10 +1,8 @@
 import json
 import math
 import os
-import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,73 +16,9 @@ from deadline_perception.timing.calibration import (
     ForeignFile,
 )
 
-# Log ratios that fractions of the interval's width stand for; each frame the adversary picks one knowing q.
-ATTACKS = ('just_over', 'just_under', 'highest', 'lowest')
-
 
 def fresh() -> BoundCalibrator:
     return BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0)
-
-
-def attack(move: str | float, log_factor: float, lowest: float, width: float) -> float:
-    """The score that the adversary picks: always within [lowest, lowest + width]."""
-    wanted = {
-        'just_over': log_factor + 1e-6,
-        'just_under': log_factor - 1e-6,
-        'highest': math.inf,
-        'lowest': -math.inf,
-    }.get(move, move)
-    return min(max(wanted, lowest), lowest + width)
-
-
-def frames_of(calibrator: BoundCalibrator, moves, lowest: float, aborted: bool = True):
-    """Plays the adversary's moves; yields after each frame."""
-    for number, move in enumerate(moves):
-        forecast_ms = 10.0 + number % 7
-        score = attack(move, calibrator.log_factor, lowest, calibrator.score_width)
-        latency_ms = forecast_ms * math.exp(score)
-        is_missed = latency_ms > forecast_ms * calibrator.factor
-        calibrator.observe(
-            forecast_ms, None if is_missed and aborted and number % 2 else latency_ms
-        )
-        yield is_missed
-
-
-def assert_certificate_holds(calibrator: BoundCalibrator) -> None:
-    certificate = calibrator.certificate()
-    frames, ratio = certificate.frames, certificate.misses / certificate.frames
-    limit = (calibrator.score_width + calibrator.eta) / (calibrator.eta * frames)
-    assert abs(ratio - calibrator.alpha) <= limit + 1e-9
-    assert ratio <= certificate.guaranteed_miss_ratio + 1e-9
-    assert certificate.guaranteed_miss_ratio <= min(1.0, calibrator.alpha + limit) + 1e-9
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    alpha=st.floats(0.001, 0.5),
-    eta=st.floats(0.001, 3.0),
-    width=st.floats(0.05, 5.0),
-    offset=st.floats(0.0, 1.0),
-    start=st.floats(-1.0, 1.0),
-    moves=st.lists(
-        st.one_of(st.sampled_from(ATTACKS), st.floats(-10.0, 10.0)), min_size=1, max_size=150
-    ),
-)
-def test_certificate_holds_for_every_sequence(alpha, eta, width, offset, start, moves):
-    calibrator = BoundCalibrator(alpha, eta, width, initial_log_factor=start * width)
-    lowest = start * width - offset * width  # an interval of the width that contains the first q
-    for _ in frames_of(calibrator, moves, lowest):
-        assert_certificate_holds(calibrator)
-
-
-def test_counts_the_misses_that_really_happened():
-    calibrator = BoundCalibrator(alpha=0.1, eta=0.1, score_width=2.0)
-    rng = random.Random(0)
-    misses = sum(frames_of(calibrator, [rng.uniform(-1.0, 1.0) for _ in range(3000)], lowest=-1.0))
-    certificate = calibrator.certificate()
-    assert certificate.misses == misses
-    assert misses / 3000 == pytest.approx(0.1, abs=0.01)
-    assert certificate.guaranteed_miss_ratio == pytest.approx(0.1 + (2.0 + 0.1) / (0.1 * 3000))
 
 
 def test_update_rule_by_hand():
@@ -98,12 +32,8 @@ def test_update_rule_by_hand():
     assert calibrator.log_factor == pytest.approx(0.2 + 0.5 * (2 - 0.3))
     assert calibrator.factor == pytest.approx(math.exp(calibrator.log_factor))
     assert calibrator.certificate().misses == 2
-
-
-def test_a_latency_equal_to_the_bound_is_no_miss():
-    calibrator = BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0)
-    calibrator.observe(10.0, 10.0 * calibrator.factor)
-    assert calibrator.certificate().misses == 0
+    calibrator.observe(10.0, 10.0 * calibrator.factor)  # exactly the bound does not exceed it
+    assert calibrator.certificate().misses == 2
 
 
 def test_factor_returns_after_scores_left_the_interval_and_the_certificate_admits_it():
@@ -112,12 +42,10 @@ def test_factor_returns_after_scores_left_the_interval_and_the_certificate_admit
         calibrator.observe(10.0, 1000.0)
     certificate = calibrator.certificate()
     allowed = 0.1 + (0.5 + 0.1) / (0.1 * 100)  # by the interval
-    assert certificate.misses / 100 > allowed
-    assert certificate.guaranteed_miss_ratio >= certificate.misses / 100 - 1e-9
+    assert certificate.guaranteed_miss_ratio + 1e-9 >= certificate.misses / 100 > allowed
     for _ in range(2000):
         calibrator.observe(10.0, 10.0)
-    assert calibrator.certificate().misses / 2100 <= 0.1
-    assert calibrator.factor < 1.1
+    assert calibrator.misses / 2100 <= 0.1 and calibrator.factor < 1.1
 
 
 @pytest.mark.parametrize('wrong_ms', [math.nan, 0.0, -1.0, math.inf])
@@ -130,25 +58,6 @@ def test_impossible_frames_are_refused_and_leave_no_trace(wrong_ms):
     assert calibrator.state() == before
 
 
-@pytest.mark.parametrize(
-    ('name', 'value'),
-    [
-        ('alpha', 0.0),
-        ('alpha', 1.0),
-        ('alpha', math.nan),
-        ('eta', 0.0),
-        ('eta', math.inf),
-        ('score_width', -1.0),
-        ('score_width', math.nan),
-        ('initial_log_factor', 1.1),
-        ('initial_log_factor', math.nan),
-    ],
-)
-def test_impossible_parameters_are_refused_by_name(name, value):
-    with pytest.raises(ValueError, match=f'^{name} is'):
-        BoundCalibrator(**{'alpha': 0.1, 'eta': 0.1, 'score_width': 1.0, name: value})
-
-
 def test_nothing_is_promised_without_frames():
     assert fresh().certificate() == Certificate(0, 0, 0, 1.0)
 
@@ -159,16 +68,11 @@ def test_nothing_is_promised_without_frames():
         ({'alpha': 2.0}, 'alpha is 2.0'),
         ({'frames': -1}, r"calibrator\['frames'\] is -1, expected int >= 0"),
         ({'misses': 9}, 'misses is 9 and exceeded_in_time 0 of 0'),
-        ({'exceeded_in_time': 9}, 'misses is 0 and exceeded_in_time 9 of 0'),
-        ({'frames': 1.5}, 'frames'),
         ({'frames': 10**400}, 'at most 9007199254740992'),
-        ({'eta': 10**400}, 'eta'),
-        ({'alpha': math.nan}, 'alpha'),
         (
             {'score_width': 1e9, 'initial_log_factor': math.log(65.0)},
             'calibration factor is 65, expected 0.125 to 64',
         ),
-        ({'score_width': 1e9, 'initial_log_factor': 690.0}, 'calibration factor is 4.6'),
         ({'score_width': 1e9, 'initial_log_factor': -1e9}, 'factor is 0,'),
         ({'frames': 50, 'misses': 50}, 'calibration factor is 90'),
     ],
@@ -179,22 +83,19 @@ def test_an_impossible_state_is_refused_by_name(change, message):
         BoundCalibrator.from_state(state)
 
 
-@pytest.mark.parametrize(
-    ('latency_ms', 'in_time', 'weight'),
-    [
+def test_a_bound_exceeded_counts_half_where_the_frame_was_in_time():
+    for latency_ms, in_time, weight in (
         (5.0, False, 0.0),
         (5.0, True, 0.0),
         (20.0, True, 0.5),
         (20.0, False, 1.0),
         (None, False, 1.0),
         (None, True, 1.0),
-    ],
-)
-def test_a_bound_exceeded_counts_half_where_the_frame_was_in_time(latency_ms, in_time, weight):
-    calibrator = BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0)
-    calibrator.observe(10.0, latency_ms, in_time=in_time)
-    assert calibrator.log_factor == pytest.approx(0.5 * (weight - 0.1))
-    assert (calibrator.misses, calibrator.exceeded_in_time) == (weight == 1.0, weight == 0.5)
+    ):
+        calibrator = BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0)
+        calibrator.observe(10.0, latency_ms, in_time=in_time)
+        assert calibrator.log_factor == pytest.approx(0.5 * (weight - 0.1))
+        assert (calibrator.misses, calibrator.exceeded_in_time) == (weight == 1.0, weight == 0.5)
 
 
 @settings(max_examples=150, deadline=None)
@@ -214,30 +115,7 @@ def test_late_frames_and_bounds_exceeded_are_limited_for_every_sequence(alpha, e
         limit = alpha * number + (2.0 + eta) / eta + 1e-6
         assert late <= limit and exceeded <= 2.0 * limit
         assert late / number <= calibrator.certificate().guaranteed_miss_ratio + 1e-9
-
-
-GARBAGE = st.one_of(
-    st.floats(), st.floats(1e-3, 1e3), st.sampled_from([0.0, -0.0, 5e-324, 1.7e308])
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    alpha=st.floats(0.001, 0.999),
-    eta=st.floats(1e-6, 1e6),
-    frames=st.lists(st.tuples(GARBAGE, st.one_of(st.none(), GARBAGE)), max_size=60),
-)
-def test_no_sequence_of_numbers_makes_a_bound_negative_or_no_number(alpha, eta, frames):
-    calibrator = BoundCalibrator(alpha, eta, score_width=2.0)
-    for forecast_ms, latency_ms in frames:
-        before = calibrator.state()
-        try:
-            calibrator.observe(forecast_ms, latency_ms)
-        except ValueError:
-            assert calibrator.state() == before
-        assert 0.0 < calibrator.factor < math.inf
-        certificate = calibrator.certificate()
-        assert 0.0 <= certificate.guaranteed_miss_ratio <= 1.0
+        assert calibrator.certificate().guaranteed_miss_ratio <= limit / number
 
 
 NUMBERS = st.one_of(
@@ -263,35 +141,17 @@ def place(tmp_path):
     return CalibrationFile(tmp_path / 'state' / 'factor.json', origin)
 
 
-def test_state_survives_a_restart(place):
-    calibrator = BoundCalibrator(alpha=0.02, eta=0.07, score_width=2.0, initial_log_factor=0.3)
-    for latency_ms in np.random.default_rng(0).uniform(5.0, 30.0, 200):
-        calibrator.observe(np.float64(10.0), latency_ms)
-    for _ in range(2):
-        place.save(calibrator.state())
-    restarted = BoundCalibrator.from_state(place.load(alpha=0.02, eta=0.07))
-    assert restarted.state() == calibrator.state()
-    assert restarted.certificate() == calibrator.certificate()
-    assert 12.0 * restarted.factor == 12.0 * calibrator.factor
-
-
-@pytest.mark.parametrize(
-    ('name', 'there', 'here'),
-    [
-        ('profile', "'abc'", 'def'),
-        ('PyTorch version', "'2.9'", '3.0'),
-        ('threads', '2', 1),
-        ('alpha', '0.1', 0.2),
-        ('eta', '0.1', 0.2),
-    ],
-)
-def test_what_was_learnt_in_other_circumstances_is_refused(place, name, there, here):
+def test_what_was_learnt_in_other_circumstances_is_refused(place):
     place.save(fresh().state())
-    wanted = {'alpha': 0.1, 'eta': 0.1}
-    (wanted if name in wanted else place.origin)[name] = here
-    message = f'{name} is {there} in the file and {here!r} here'
-    with pytest.raises(CalibrationMismatch, match=message):
-        place.load(**wanted)
+    for wanted, message in (
+        ({'alpha': 0.2, 'eta': 0.1}, 'alpha is 0.1 in the file and 0.2 here'),
+        ({'alpha': 0.1, 'eta': 0.2}, 'eta is 0.1 in the file and 0.2 here'),
+    ):
+        with pytest.raises(CalibrationMismatch, match=message):
+            place.load(**wanted)
+    place.origin['profile'] = 'def'
+    with pytest.raises(CalibrationMismatch, match="profile is 'abc' in the file and 'def' here"):
+        place.load(alpha=0.1, eta=0.1)
 
 
 @pytest.mark.parametrize(

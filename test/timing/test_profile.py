@@ -1,23 +1,16 @@
 import json
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from json_damage import REMOVED, put
+from json_damage import put
 from latency_profiles import BOARD, profile_of
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.timing.interference import Interference, WcetTable
-from deadline_perception.timing.profile import (
-    LatencyProfile,
-    default_profile_path,
-    measure_profile,
-    time_frame,
-    wait_for_frame,
-)
+from deadline_perception.timing.profile import LatencyProfile, measure_profile
 from deadline_perception.timing.quantiles import Quantiles
 
 FACTS = replace(BOARD, name='Test Board (R) 9', torch_version='2.9', cpu_capability='AVX2')
@@ -72,53 +65,11 @@ def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls
     assert largest.max == largest_ms
 
 
-def test_each_frame_is_waited_for_as_a_cameras(network, images, monkeypatch):
-    waits = []
-    monkeypatch.setattr(
-        'deadline_perception.timing.profile.wait_for_frame',
-        lambda: waits.append(len(network.started)),
-    )
-    measure_profile(network, images, repeats=1, whole_paths=2, path_repeats=1)
-    assert waits == list(range(len(network.started)))
-    memory = bytearray(1 << 26)
-    monkeypatch.setattr('mmap.mmap', lambda _, size: memoryview(memory)[:size])
-    begun_s = time.monotonic()
-    wait_for_frame()
-    assert time.monotonic() - begun_s >= 0.02  # threads and cores sleep ...
-    assert memory.count(1) == len(memory)  # ... and caches hold other things
-
-
-def test_first_calls_and_whole_paths_are_kept_out_of_the_segments(network, images, monkeypatch):
-    monkeypatch.setattr('deadline_perception.timing.profile._DISTURBED', float('inf'))
-    profile = measure_profile(network, images, repeats=2, whole_paths=2, path_repeats=4, seed=1)
-    warm_up_frames = len(network.started) - 2 * 4 - profile.segments['pre'].count
-    assert warm_up_frames >= 8  # as many as it takes to run every segment once
-    first = {
-        name for path in network.started[:warm_up_frames] for name in network.path_space.keys(path)
-    }
-    assert first == set(network.path_space.carriers())
-
-
-def test_time_limit_stops_as_soon_as_every_segment_has_some_samples(network, images):
-    profile = measure_profile(
-        network, images, repeats=500, whole_paths=2, path_repeats=100, time_limit_s=0.0
-    )
-    counts = [times.count for times in profile.segments.values()]
-    assert 5 <= min(counts) < 20
-    assert min(times.count for times in profile.paths.values()) >= 1
-
-
 def test_the_same_seed_runs_the_same_paths(network, images):
     other = type(network)(network.path_space)
     for measured in (network, other):
         measure_profile(measured, images, repeats=2, whole_paths=2, path_repeats=1, seed=3)
     assert network.started == other.started
-
-
-def test_time_of_a_frame_covers_its_segments(network, images):
-    total_ms, segments_ms = time_frame(network, images[0], network.path_space.largest)
-    assert len(segments_ms) == len(network.path_space.segments)
-    assert total_ms >= sum(segments_ms) > 0.0
 
 
 IMAGE = np.zeros((32, 64, 3), np.uint8)
@@ -152,34 +103,26 @@ def test_file_round_trip_is_exact_and_readable(tmp_path):
         assert len(lines) == len(kept.segments) + len(kept.paths)
 
 
-def test_a_profile_fits_what_it_was_measured_for():
-    single = replace(FACTS, threads=1)
-    for measured, facts in (
-        (FACTS, replace(FACTS, cores=1)),
-        (single, replace(single, wait_policy='active')),  # one thread waits for nobody
-    ):
-        assert replace(PROFILE, facts=measured).mismatches(**HERE | {'facts': facts}) == []
-
-
 @pytest.mark.parametrize(
     ('change', 'there', 'here'),
     [
         ({'network_hash': 'xyz'}, "'abc'", "'xyz'"),
-        ({'facts': replace(FACTS, threads=1)}, 'threads is 2', '1 here'),
-        ({'facts': replace(FACTS, power_mode='MAXN')}, "'15W'", "'MAXN'"),
         ({'input_size': (512, 864)}, "'384x640'", "'512x864'"),
         ({'engine': 'cuda_graphs'}, "'eager'", "'cuda_graphs'"),
-        ({'facts': replace(FACTS, kind='cuda')}, "'cpu'", "'cuda'"),
-        ({'facts': replace(FACTS, name='Other')}, "'Test Board (R) 9'", "'Other'"),
-        ({'facts': replace(FACTS, multiprocessors=16)}, 'multiprocessors is 0', '16 here'),
-        ({'facts': replace(FACTS, torch_version='3.0')}, "PyTorch version is '2.9'", "'3.0'"),
-        ({'facts': replace(FACTS, cpu_capability='AVX512')}, "'AVX2'", "'AVX512'"),
-        ({'facts': replace(FACTS, allocator='default')}, "'retaining'", "'default'"),
-        ({'facts': replace(FACTS, wait_policy='active')}, "'passive'", "'active'"),
+        ({'threads': 1}, 'threads is 2', '1 here'),
+        ({'power_mode': 'MAXN'}, "'15W'", "'MAXN'"),
+        ({'kind': 'cuda'}, "'cpu'", "'cuda'"),
+        ({'name': 'Other'}, "'Test Board (R) 9'", "'Other'"),
+        ({'multiprocessors': 16}, 'multiprocessors is 0', '16 here'),
+        ({'torch_version': '3.0'}, "PyTorch version is '2.9'", "'3.0'"),
+        ({'cpu_capability': 'AVX512'}, "'AVX2'", "'AVX512'"),
+        ({'allocator': 'default'}, "'retaining'", "'default'"),
+        ({'wait_policy': 'active'}, "'passive'", "'active'"),
     ],
 )
 def test_a_mismatch_names_both_values(change, there, here):
-    (difference,) = PROFILE.mismatches(**HERE | change)
+    changed = change if change.keys() <= HERE.keys() else {'facts': replace(FACTS, **change)}
+    (difference,) = PROFILE.mismatches(**HERE | changed)
     assert there in difference and here in difference
 
 
@@ -187,24 +130,15 @@ def test_a_mismatch_names_both_values(change, there, here):
     ('place', 'value', 'message'),
     [
         ('format', 1, 'no latency profile of format 2'),
-        ('segments', REMOVED, 'segments'),
         ('segments.pre.p05', math.nan, r"segments\['pre'\]: quantiles are .* expected finite"),
-        ('segments.pre.p50', True, r"segments\['pre'\].p50 is True, expected float, got bool"),
-        ('segments.pre.p99', REMOVED, 'missing required field p99'),
-        ('segments.pre.count', -1, 'count is -1, expected int >= 0'),
         ('segments', {}, 'no segment'),
         ('facts.threads', 0, 'threads'),
-        ('facts.name', 3, 'profile.facts.name is 3, expected str'),
         ('segments.pre.max', 10**29, 'from 0 to 3600000'),
         ('input_size', [384], 'input_size'),
         ('image_size', [10**6, 10**6], 'image_size is .* at most 67108864 px'),
-        ('surprise', 1, 'surprise'),
-        ('paths', [], r'profile.paths is \[\], expected object, got array'),
         ('wcet_ms', {'pre': 1.0}, '1 segments have worst-case times, expected the 2'),
         ('wcet_ms', {**WCET_MS, 'pre': -1.0}, 'worst-case times, expected .* at least 0'),
-        ('wcet_ms', [1.0], r'wcet_ms is \[1.0\], expected object'),
         ('interference_ms', [[1.0, 2.0]], 'interference is'),
-        ('interference_ms', 5, 'interference_ms is 5, expected array'),
     ],
 )
 def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, place, value, message):
@@ -217,29 +151,3 @@ def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, place, value, m
         JsonFileError, match=f'{message}.*deadline-perception profile --weights WEIGHTS$'
     ):
         LatencyProfile.load(file)
-
-
-def test_the_digest_tells_one_measurement_from_another():
-    assert replace(PROFILE).digest == PROFILE.digest
-    others = (
-        {'date': '2026-01-03T03:04:05+00:00'},
-        {'engine': 'cuda_graphs'},
-        {'facts': replace(FACTS, torch_version='3.0')},
-    )
-    digests = {replace(PROFILE, **other).digest for other in others}
-    assert len(digests | {PROFILE.digest}) == 4
-
-
-def test_default_place_names_network_device_and_threads(tmp_path, monkeypatch):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-    expected = tmp_path / 'deadline_perception' / 'profiles' / 'compact-test-board-9-t2.json'
-    assert default_profile_path('compact', FACTS) == expected
-    assert default_profile_path('compact', FACTS, tmp_path / 'models').parent == tmp_path / 'models'
-
-
-def test_times_under_contention_of_an_older_profile_are_passed_over(tmp_path):
-    PROFILE.save(tmp_path / 'profile.json')
-    content = json.loads((tmp_path / 'profile.json').read_text())
-    level = {'units': {'core': 2}, 'segments': content['segments'], 'paths': content['paths']}
-    (tmp_path / 'profile.json').write_text(json.dumps({**content, 'levels': [level]}))
-    assert LatencyProfile.load(tmp_path / 'profile.json') == PROFILE

@@ -10,7 +10,6 @@ from scipy.stats import nct, norm
 from deadline_perception.timing.recent_times import (
     INTERRUPTIONS,
     LEAST_RATIOS,
-    RATIOS,
     RecentTimes,
     StartRatio,
     largest_is_limit,
@@ -28,9 +27,9 @@ def seen(took_ms, expected_ms: float = 10.0, start: StartRatio = StartRatio()) -
     return recent
 
 
-def noisy_ms(count: int, seed: int = 0, noise: float = 0.05) -> list[float]:
+def noisy_ms(count: int, seed: int) -> list[float]:
     rng = random.Random(seed)
-    return [10.0 * math.exp(rng.gauss(0.0, noise)) for _ in range(count)]
+    return [10.0 * math.exp(rng.gauss(0.0, 0.05)) for _ in range(count)]
 
 
 @pytest.mark.parametrize('count', [12, 40, 400])
@@ -77,16 +76,8 @@ def test_the_limit_is_that_of_frames_and_start_by_hand():
     assert RecentTimes(ALPHA).log_limit == 0.0  # the forecast itself where nothing is known
 
 
-def test_robust_moments_are_those_of_a_normal_distribution_whatever_the_outliers():
-    values = np.random.default_rng(0).normal(0.3, 0.05, 2000)
-    values[:100] = 50.0
-    start = StartRatio.of(values)
-    assert start.median == pytest.approx(0.3, abs=0.01)
-    assert start.deviation == pytest.approx(0.05, rel=0.1)
-
-
 def test_the_limit_follows_every_frame_of_the_first_31_and_then_every_fourth():
-    recent, limits = seen(noisy_ms(LEAST_RATIOS)), []
+    recent, limits = seen(noisy_ms(LEAST_RATIOS, seed=0)), []
     for took_ms in noisy_ms(40, seed=1):
         recent.observe(10.0, took_ms)
         limits.append(recent.log_limit)
@@ -108,17 +99,6 @@ def test_the_start_decides_until_eight_frames_were_seen():
     assert (recent.interruption_ms, recent.median) == (0.0, start.median)
     recent.observe(10.0, 20.0)
     assert recent.log_limit != start.log_limit and recent.median == pytest.approx(math.log(2.0))
-
-
-@pytest.mark.parametrize('ratio', [1.0 / 3.0, 1.0, 2.0])
-@pytest.mark.parametrize('seed', [3, 4, 5])
-def test_the_limit_follows_frames_whatever_the_start_said(ratio, seed):
-    start = StartRatio(0.0, math.log(5.0) / 2.8)
-    recent = seen([ratio * took_ms for took_ms in noisy_ms(60, seed)], start=start)
-    assert 0.08 < recent.log_limit - math.log(ratio) < 0.3
-    for took_ms in noisy_ms(RATIOS, seed + 100):
-        recent.observe(10.0, ratio * took_ms)
-    assert recent.log_limit - math.log(ratio) == pytest.approx(2.76 * 0.05, rel=0.15)
 
 
 @settings(max_examples=60, deadline=None)
@@ -148,21 +128,6 @@ def test_interruptions_are_told_in_ms_once_they_are_more_than_chance():
     assert seen(frequent).log_limit == pytest.approx(seen(took_ms).log_limit, abs=0.03)
 
 
-def test_the_frames_after_an_interruption_are_looked_at_apart():
-    """Ten of twenty frames are interrupted in each burst, and bursts are rare."""
-    took_ms = noisy_ms(2000, seed=8)
-    for begin in range(100, 2000, 400):
-        for number in range(begin, begin + 20, 2):
-            took_ms[number] += 15.0
-    calm = seen(took_ms)
-    assert calm.interruption_ms == 0.0
-    calm.observe(10.0, 25.0)
-    assert calm.interruption_ms > 10.0  # now in a burst, perhaps
-    for one_ms in noisy_ms(6, seed=9):
-        calm.observe(10.0, min(one_ms, 10.5))
-    assert calm.interruption_ms == 0.0
-
-
 def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
     took_ms = [10.0] * 100
     took_ms[7::12] = [30.0 + number for number in range(8)]
@@ -176,11 +141,6 @@ def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
 
 
 def test_frames_older_than_the_window_are_forgotten():
-    took_ms = noisy_ms(INTERRUPTIONS + 100, seed=10)
-    for number in range(7, 100, 10):
-        took_ms[number] += 8.0
-    assert seen(took_ms[:150]).interruption_ms > 0.0
-    assert seen(took_ms).interruption_ms == 0.0
     period_ms = [10.0] * 200
     period_ms[7::20] = [18.0 + number for number in range(10)]
     once, twice = seen(period_ms * 10), seen(period_ms * 20)
@@ -221,20 +181,6 @@ def test_goes_on_where_its_state_was_taken(count):
     assert restarted.log_limit == pytest.approx(recent.log_limit, abs=0.03)
     assert restarted.interruption_ms == pytest.approx(recent.interruption_ms, abs=0.01)
     assert restarted.state() == recent.state()
-
-
-@pytest.mark.parametrize(
-    ('state', 'message'),
-    [
-        (None, 'recent is None, expected object'),
-        ({'log_ratios': [math.nan], 'excesses_ms': []}, r'log_ratios\[0\] is nan, expected float'),
-        ({'log_ratios': [], 'excesses_ms': [-1.0]}, r'excesses_ms\[0\] is -1.0, expected float'),
-        ({'log_ratios': [0.0] * 401, 'excesses_ms': []}, 'expected array of length <= 400'),
-    ],
-)
-def test_a_damaged_state_is_refused_by_name(state, message):
-    with pytest.raises(ValueError, match=message):
-        RecentTimes.from_state(ALPHA, StartRatio(), state)
 
 
 @pytest.mark.parametrize(

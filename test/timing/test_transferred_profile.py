@@ -7,16 +7,10 @@ import numpy as np
 import pytest
 from made_up_detector import TINY
 
-from deadline_perception.core.device import read_device_facts
 from deadline_perception.timing import transferred_profile
-from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import LatencyProfile, measure_profile
+from deadline_perception.timing.profile import measure_profile
 from deadline_perception.timing.quantiles import Quantiles
-from deadline_perception.timing.transferred_profile import (
-    find_reference,
-    scaled_segments,
-    transfer,
-)
+from deadline_perception.timing.transferred_profile import find_reference, scaled_segments, transfer
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (96, 160, 3), np.uint8)
 
@@ -66,41 +60,11 @@ def reference(detector):
     )
 
 
-def test_a_transferred_profile_says_where_its_times_come_from(detector, reference, tmp_path):
-    segments = {
-        key: Quantiles(*(value / 50.0 for value in of_key.values_ms), count=of_key.count)
-        for key, of_key in reference.segments.items()
-    }
-    facts = replace(reference.facts, name='Another', cores=64)
-    there = replace(reference, facts=facts, engine='other 1.0', segments=segments)
-    found = transfer(there, detector, paths=5, repeats=4)
-    assert found.scaled_from == str(there.facts) and 'Another' in found.scaled_from
-    assert found.facts == read_device_facts('cpu') and found.engine == detector.engine.identity
-    assert len(found.paths) == 5 and {of_path.count for of_path in found.paths.values()} == {2}
-    assert set(found.segments) == set(detector.path_space.carriers())
-    forecast = PathForecast(found, detector.path_space)
-    assert all(forecast.forecast_ms(path) > 0.0 for path in detector.path_space)
-    assert np.isfinite(forecast.residual_quantile(0.99))
-    found.save(tmp_path / 'profile.json')
-    assert LatencyProfile.load(tmp_path / 'profile.json') == found
-    again = transfer(found, detector, paths=2, repeats=2)  # of a profile that was itself scaled
-    assert again.scaled_from == str(there.facts)
-
-
 @pytest.mark.parametrize(('enough_s', 'count'), [(0.0, 2), (1000.0, 5)])
 def test_a_slow_network_is_timed_less_often(detector, reference, monkeypatch, enough_s, count):
     monkeypatch.setattr(transferred_profile, '_ENOUGH_S', enough_s)
     found = transfer(reference, detector, paths=2, repeats=10)
     assert {of_path.count for of_path in found.paths.values()} == {count}
-
-
-def test_each_timed_frame_is_waited_for_as_in_the_reference(detector, reference, monkeypatch):
-    order, real = [], transferred_profile.time_frame
-    noted = lambda *frame: order.append('frame') or real(*frame)  # noqa: E731
-    monkeypatch.setattr(transferred_profile, 'wait_for_frame', lambda: order.append('wait'))
-    monkeypatch.setattr(transferred_profile, 'time_frame', noted)
-    transfer(reference, detector, paths=2, repeats=2)
-    assert order == ['wait', 'frame'] * 6  # of two paths, a first round and two repeats
 
 
 def test_the_reference_is_of_the_same_network_processor_and_engine(detector, reference, tmp_path):

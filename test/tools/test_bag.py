@@ -19,17 +19,6 @@ def test_writes_a_drive_says_so_in_one_line_and_replaces_it_when_asked(tmp_path,
     assert len(read_bag(out).frames) == 4
 
 
-def test_a_class_mapping_renames_what_is_written(tmp_path, says, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path('classes.json').write_text('{"vehicle": "car", "bike": "car", "motorbike": "car"}')
-    Path('other.json').write_text('{"tram": null}')
-    says('bag drive:seconds=1,seed=2 a.mcap --rate-hz 1 --classes classes.json')
-    with pytest.warns(UserWarning, match='the class mapping names none of car'):
-        says('bag a.mcap b.mcap --classes other.json')
-    names = set(read_bag(Path('b.mcap')).class_names)
-    assert 'car' in names and not names & {'vehicle', 'bike', 'motorbike'}
-
-
 @pytest.mark.parametrize('speed', ['7.5', 'trace.csv'])
 def test_gives_a_speed_to_a_source_without_one(tmp_path, says, speed, monkeypatch):
     monkeypatch.chdir(tmp_path)

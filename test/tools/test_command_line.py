@@ -141,15 +141,6 @@ def test_ctrl_c_while_a_command_loads_ends_it_without_a_traceback():
     assert (done.returncode, done.stderr) == (-signal.SIGINT, '')
 
 
-@pytest.mark.parametrize(
-    'arguments', [[], ['unheard-of'], ['doctor', '--unheard-of'], ['network'], ['network', 'grade']]
-)
-def test_usage_is_shown_on_errors(arguments, capsys):
-    with pytest.raises(SystemExit, match='^2$'):
-        command_line.main(arguments)
-    assert 'usage: deadline-perception' in capsys.readouterr().err
-
-
 def test_says_its_version(capsys, repository):
     with pytest.raises(SystemExit, match='^0$'):
         command_line.main(['--version'])

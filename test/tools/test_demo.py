@@ -8,7 +8,7 @@ import pytest
 import yaml
 from invented_networks import InventedNetwork
 from python_run import run_python
-from read_sequences import object_counts, speeds_mps, stamps_ns
+from read_sequences import speeds_mps, stamps_ns
 from recorded_run import SECOND_NS, SPACE, write_drive
 
 from deadline_perception.core.detections import Classification
@@ -24,16 +24,6 @@ def arguments(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     demo.add_arguments(parser)
     return parser.parse_args(words)
-
-
-def test_default_drive_has_at_least_300_frames_at_10_hz_from_standstill_to_20_mps():
-    sequence, notes = demo.open_sequence(arguments())
-    stamps = stamps_ns(sequence)
-    speeds = speeds_mps(sequence)
-    assert len(stamps) >= 300 and stamps[1] - stamps[0] == SECOND_NS // 10
-    assert min(speeds) < 0.1 and 18 < max(speeds) <= 20.5
-    assert None not in object_counts(sequence)
-    assert len(notes) == 1 and 'every node in a process of its own' in notes[0]
 
 
 def test_networks_get_their_threads_without_aliases_that_ros_cannot_read():
@@ -100,16 +90,6 @@ def test_without_ros_it_says_how_to_get_it(monkeypatch):
     assert done.returncode == 1
     for words in ('ROS 2 cannot be used here', 'make setup', 'doctor'):
         assert words in done.stderr
-
-
-def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsys):
-    write_drive(tmp_path / 'recording', frames=30)
-    sequence, notes = demo.open_sequence(arguments('--seconds', '3'))
-    facts = {'ros_distro': 'jazzy', 'name': 'some processor'}
-    assert demo._report(tmp_path / 'out', tmp_path / 'recording', sequence, facts, notes) == 0
-    assert 'frames that some path fitted' in capsys.readouterr().out.replace('\n', ' ')
-    page = (tmp_path / 'out/report.html').read_text()
-    assert 'some processor' in page and 'Source: drive-seed12' in page
 
 
 @pytest.mark.slow

@@ -8,9 +8,7 @@ from pathlib import Path
 import cv2
 import pytest
 from full_disk import full_disk
-from measurable_network import run_command
 from plain_images import grey, noise, write_images
-from read_sequences import object_counts, opened
 from timed_videos import write_video
 
 from deadline_perception.core.images.image_file import load_image
@@ -38,13 +36,6 @@ def in_cache(cache, monkeypatch, tmp_path):
 
 def detect(source: object, *more: str) -> int:
     return main(['detect', str(source), '--model', MODEL, '--budget', AMPLE_MS, *more])
-
-
-def test_the_program_sets_what_times_need_by_itself(tmp_path):
-    words = ('detect', photographs(tmp_path / 'in', 1), '--model', MODEL, '--budget', AMPLE_MS)
-    environment = {'PYTHONPATH': str(Path(__file__).parents[1])}
-    done = run_command(*words, environment=environment, restarts=True)
-    assert done.returncode == 0 and 'OMP_WAIT_POLICY' not in done.stderr, done.stderr
 
 
 def photographs(folder: Path, count: int) -> Path:
@@ -82,14 +73,6 @@ def test_images_that_are_not_answered_in_time_are_told_with_what_to_do(tmp_path,
 def test_too_little_time_names_other_programs_only_where_they_are(load, words):
     assert too_little_time(100.0, load, 2).startswith(words)
     assert '--budget 60000 gives' in too_little_time(50_000.0, load, 2)
-
-
-def test_what_was_found_in_a_folder_can_be_read_as_a_data_set(tmp_path, capsys):
-    assert detect(photographs(tmp_path / 'photos', 3), '--out', 'found', '--min-score', '0.1') == 0
-    assert sorted(file.name for file in Path('found').glob('*.jpg')) == ['0.jpg', '1.jpg', '2.jpg']
-    assert object_counts(opened('found/detections.json')) == [1, 1, 1]
-    assert detect(tmp_path / 'photos', '--out', 'found', '--min-score', '1') == 0
-    assert 'found on 3 images: nothing' in capsys.readouterr().out
 
 
 def test_an_image_that_cannot_be_read_is_skipped_and_named(tmp_path, capsys):
@@ -142,15 +125,6 @@ def test_a_video_that_the_disk_does_not_take_is_told_and_leaves_nothing(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_a_video_that_an_error_ends_nothing_stays(tmp_path):
-    image = grey(64, 64)
-    with pytest.raises(MemoryError), _Pictures(tmp_path, DRIVE) as pictures:
-        pictures.add(ShownImage('a', 1, image), image)
-        assert list(tmp_path.iterdir())
-        raise MemoryError
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_pictures_lie_in_their_folder_and_replace_neither_each_other_nor_an_image(tmp_path):
     """Of names that differ in their endings alone, lead out of the folder, or are those of other images."""
     data = tmp_path / 'data'
@@ -169,21 +143,6 @@ def test_pictures_lie_in_their_folder_and_replace_neither_each_other_nor_an_imag
         assert len({file.resolve() for file in files}) == len(names)
         assert all(file.resolve().is_relative_to(out) for file in files)
         assert {file: file.read_bytes() for file in before} == before
-
-
-def test_the_working_folder_takes_pictures_and_videos(tmp_path):
-    image = grey(64, 64)
-    with _Pictures(Path('.'), ShownSource('12:30', None, 10.0)) as pictures:
-        pictures.add(ShownImage('a', 1, image), image)
-    assert [file.name for file in tmp_path.iterdir()] == ['12:30.mp4']
-
-
-@pytest.mark.parametrize('name', ['0001', '20260101123000'])
-def test_a_number_may_be_the_name_of_a_folder(tmp_path, name):
-    with pytest.raises((ValueError, FileNotFoundError)):
-        open_shown(name)
-    photographs(tmp_path / name, 2)
-    assert open_shown(name).count == 2
 
 
 NO_UTF_8 = os.fsdecode(b'stra\xdfe')  # as on older disks and in archives of Windows

@@ -3,16 +3,13 @@
 from pathlib import Path
 
 import cv2
-import numpy as np
 import pytest
 from annotated_images import write_coco
-from invented_networks import make_classifier, make_magnifier
+from invented_networks import make_magnifier
 from plain_images import grey
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.extras.data.class_images import ClassImages
-from deadline_perception.extras.data.records import Sequence
-from deadline_perception.tools.elastic_data import ElasticData, read_data, save_quality, score_paths
+from deadline_perception.tools.elastic_data import read_data, save_quality, score_paths
 
 SIZE = (24, 32)
 
@@ -50,34 +47,6 @@ def test_of_a_folder_of_classes_each_fourth_image_scores_and_none_of_them_is_lea
     assert [label for label, _ in scored] == list(data.scoring.labels)
 
 
-def test_a_classifier_learns_from_the_objects_of_annotated_images(tmp_path):
-    for name in ('val', 'train'):  # folders of images that are no classes
-        class_folders(tmp_path, {name: 1})
-    data = read_data(str(Path(annotated(tmp_path, 24)).parent), False, SIZE, 6)
-    assert data.class_names == ('thing', 'other')
-    labels = np.concatenate([data.labels, data.scoring.labels])
-    assert np.bincount(labels).tolist() == [6, 6]
-    shades = {int(image[12, 16, 0]) - 100 for image in (*data.learning, *data.scoring.images)}
-    assert len(shades) == 12 and {0, 23} <= shades  # spread over all images
-    assert all(
-        (int(image[12, 16, 0]) - 100) % 2 == label
-        for image, label in zip(data.learning, data.labels)
-    )
-
-
-def test_a_detector_learns_from_whole_images_and_scores_on_others(tmp_path):
-    data = read_data(annotated(tmp_path, 12), True, SIZE, 8)
-    assert data.labels is None and isinstance(data.scoring, Sequence)
-    assert data.scoring.class_names == ('thing', 'other')
-    assert (len(data.learning), len(data.scoring.frames)) == (6, 2)
-    assert data.learning[0].shape == (40, 64, 3)
-    shades = [
-        [int(image[15, 24, 0]) for image in images]
-        for images in (data.learning, [frame.load_bgr() for frame in data.scoring.frames])
-    ]
-    assert not set(shades[0]) & set(shades[1])
-
-
 @pytest.mark.parametrize('detects', [True, False])
 def test_seven_images_are_too_few(tmp_path, detects):
     with pytest.raises(ValueError, match='holds 7 labelled images, expected at least 8'):
@@ -87,20 +56,6 @@ def test_seven_images_are_too_few(tmp_path, detects):
 def test_what_is_neither_folders_nor_annotated_is_told_as_folders_are(tmp_path):
     with pytest.raises(ValueError, match='holds images of 0 classes, expected a folder of images'):
         read_data(str(tmp_path), False, SIZE, 100)
-
-
-def test_a_classifier_has_accuracy_and_its_table_belongs_to_its_weights(tmp_path):
-    network = make_classifier()  # says dog, whatever it is shown
-    images = np.zeros((4, *SIZE, 3), np.uint8)
-    data = ElasticData([], None, (), ClassImages(images, np.array([0, 1, 1, 1]), ('cat', 'dog')))
-    paths = list(network.path_space)
-    scores = score_paths(network, data, paths)
-    assert scores == dict.fromkeys(paths, 0.75)
-    file = save_quality(network, scores, 'my images', tmp_path / 'net.safetensors')
-    table = PathQuality.load(file, network.path_space)
-    table.check(network.weights_hash)
-    expected = ('net.quality.json', 'accuracy', 'my images', scores)
-    assert (file.name, table.metric, table.dataset, table.known) == expected
 
 
 def test_a_detector_has_average_precision_of_the_classes_in_common(tmp_path):

@@ -11,7 +11,6 @@ from annotated_images import write_coco
 from made_up_models import small_yolo
 from plain_images import noise, write_images
 from read_sequences import frame_names, object_counts, opened
-from timed_videos import write_video
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.coco import read_coco
@@ -56,32 +55,6 @@ def label(detector, capsys):
     return run
 
 
-def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(label, tmp_path):
-    out = tmp_path / 'labels/labels.json'
-    told = label(photographs(tmp_path / 'camera'), '--out', out)
-    content = json.loads(out.read_text())
-    sequence = read_coco(out)
-    assert frame_names(sequence) == [f'../camera/{n}.png' for n in range(6)]
-    assert set(sequence.class_names) == {'vehicle', 'person'}
-    assert sum(object_counts(sequence)) == len(content['annotations']) > 0
-    assert all('score' in row for row in content['annotations'])
-    assert '6/6 images, 0 left out' in told.err and 'wrote' in told.out
-    said = 'threshold not measured, 0.2 taken, for want of 30 known objects: vehicle, person'
-    assert said in told.out
-    assert [file.name for file in out.parent.iterdir()] == ['labels.json']  # no state is left
-
-
-def test_frames_of_a_video_are_written_as_images(label, tmp_path):
-    images = [noise(60, 90, number) for number in range(8)]
-    file = write_video(tmp_path / 'drive.avi', images, rate_hz=10.0)
-    label(file, '--rate', 5, '--out', tmp_path / 'labels.json')
-    expected = [f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)]
-    assert frame_names(read_coco(tmp_path / 'labels.json')) == expected
-    label(file, '--rate', 5, '--out', tmp_path / 'bare')
-    assert (tmp_path / 'bare').is_file()
-    assert (tmp_path / 'bare.images/drive/drive_000000.jpg').is_file()
-
-
 def test_frames_of_a_bag_go_into_the_stated_folder(label, tmp_path):
     bag = tmp_path / 'drive.mcap'
     frames = tmp_path / 'frames'
@@ -120,7 +93,15 @@ def test_an_interrupted_run_goes_on_and_writes_the_same(label, tmp_path, monkeyp
 
     folder = photographs(tmp_path / 'camera', 12)
     whole, out = (tmp_path / name / 'labels.json' for name in ('whole', 'parts'))
-    label(folder, '--out', whole)
+    told = label(folder, '--out', whole)
+    assert '12/12 images, 0 left out' in told.err
+    said = 'threshold not measured, 0.2 taken, for want of 30 known objects: vehicle, person'
+    assert said in told.out
+    sequence, rows = read_coco(whole), json.loads(whole.read_text())['annotations']
+    assert frame_names(sequence)[0] == '../camera/0.png'  # from the file
+    assert set(sequence.class_names) == {'vehicle', 'person'}
+    assert sum(object_counts(sequence)) == len(rows) > 0 and all('score' in row for row in rows)
+    assert [file.name for file in whole.parent.iterdir()] == ['labels.json']  # no state is left
 
     def told_in_its_sixth(stop) -> bool:
         seen = out.with_name('labels.json.partial').read_text().count('\n')
@@ -165,10 +146,3 @@ def test_sources_that_mark_all_that_the_models_find_are_refused(label, tmp_path)
     out = tmp_path / 'labels.json'
     told = label(source, '--out', out, status=1)
     assert 'all that the models find is marked already: vehicle, person' in told.err
-
-
-def test_a_coco_file_without_classes_is_labelled_as_images_are(label, tmp_path):
-    source = annotated(tmp_path / 'data', ())
-    out = tmp_path / 'labels.json'
-    label(source, '--out', out)
-    assert set(read_coco(out).class_names) == {'vehicle', 'person'}

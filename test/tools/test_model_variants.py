@@ -5,17 +5,11 @@ from made_up_models import CLASSES, SIZE, small_yolo
 from plain_images import noise
 
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
-from deadline_perception.tools.model_variants import at_open_sizes, quantised, size_at
+from deadline_perception.tools.model_variants import at_open_sizes, quantised
 
 pytest.importorskip('openvino')
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
 IMAGES = [noise(60, 90, number) for number in range(4)]
-
-
-def test_sizes_are_multiples_of_the_stride_in_the_proportions_of_the_camera():
-    assert size_at(640, (360, 640), 32) == (352, 640) and size_at(320, (360, 640), 32) == (192, 320)
-    assert size_at(640, (640, 360), 32) == (640, 352) and size_at(10, (100, 100), 32) == (32, 32)
-    assert size_at(640, (360, 640), 64) == (384, 640)
 
 
 def test_a_file_of_open_size_becomes_one_model_for_each_size(tmp_path):

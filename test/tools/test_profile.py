@@ -1,28 +1,12 @@
 import shutil
-from functools import partial
 
 import pytest
 import torch
-from made_up_labels import known
 from measurable_network import run_command
-from plain_images import grey, write_images
+from plain_images import write_images
 
-from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.tools.model_conventions import TrialImages
-from deadline_perception.tools.profile import spread_images, sufficiency
-
-
-@pytest.mark.parametrize('count', [39, 79, 400])
-def test_images_are_spread_to_the_end_of_a_source(count):
-    frames = tuple(
-        Frame(str(at), at, partial(grey, 2, 2, at % 256), ground_truth=known())
-        for at in range(count)
-    )
-    tried = TrialImages.of(Sequence('numbered', (), frames)).images_bgr
-    for images in (spread_images(frames, 20), tried):
-        assert 10 <= len(images) <= 20
-        assert count - count // 10 - 1 <= int(images[-1][0, 0, 0]) + count // 256 * 256
+from deadline_perception.tools.profile import sufficiency
 
 
 @pytest.mark.slow

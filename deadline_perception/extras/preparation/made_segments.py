@@ -48,7 +48,7 @@ from deadline_perception.extras.preparation.segment_models import SegmentModels
 _CHECK_IMAGES = 4  # for models that were made of the same layers, for images of another size
 # An error of a tenth of the signal's deviation. Those of `compact` reach 25 and more, and average precision shows no
 # loss.
-LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py
+LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py of commit a7507dff
 _LAYERS = {
     'Convolution',
     'GroupConvolution',

@@ -16,7 +16,7 @@ import numpy as np
 from deadline_perception.core.stopwatch import now_ms
 
 PROBE_ROUNDS = 8  # 1 to 3 ms on a current core
-PROBE_SHARE = 0.006  # of one core; measured: benchmarks/monitor_cost.py
+PROBE_SHARE = 0.006  # of one core; measured: benchmarks/monitor_cost.py of commit a7507dff
 _WINDOW = 200  # latest times that the quantile is taken of
 _QUANTILE = (
     0.05  # low enough to hold on a mostly busy machine, high enough not to hang on one lucky time

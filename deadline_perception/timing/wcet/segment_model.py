@@ -4,7 +4,7 @@
   (multi-path paper, section IV-D), and interruptions once for all of them (`timing/interference.py`).
 - `with_wcet`: gives a profile the table of its own times.
 
-The paper's model of layers and of segments that were not measured lies in research/multi_path. Needs no torch.
+The paper's model of layers lies in research/multi_path. Needs no torch.
 """
 
 from __future__ import annotations

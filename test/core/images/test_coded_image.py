@@ -12,7 +12,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
 from plain_images import grey, noise
 from python_run import run_python
 
@@ -70,24 +69,6 @@ def test_only_four_formats_are_decoded_whatever_else_opencv_can(ending, monkeypa
         monkeypatch.setattr(cv2, 'imdecode', None)
         with pytest.raises(CodedImageError, match='expected a JPEG, PNG, BMP or WebP image'):
             decoded(content)
-
-
-@pytest.mark.parametrize('options', [{}, {'lossless': True}, {'exif': b'Exif\0\0MM\0*' + bytes(8)}])
-def test_each_kind_of_webp_states_its_size(options):
-    stream = io.BytesIO()
-    Image.new('RGB', (53, 37)).save(stream, 'WEBP', **options)
-    assert stated_size(io.BytesIO(stream.getvalue())) == (53, 37)
-    assert decoded(stream.getvalue()).shape == (37, 53, 3)
-
-
-@pytest.mark.parametrize(
-    'behind', [b'', bytes(100), bytes(500_000), b'\xff' * 5000, b'\x55' * 9000]
-)
-def test_what_stands_behind_a_jpeg_is_of_no_account_but_a_cut_one_is_refused(behind):
-    jpeg = coded('.jpg', noise(120, 160))
-    np.testing.assert_array_equal(decoded(jpeg + behind), decoded(jpeg))
-    with pytest.raises(CodedImageError, match='is cut off'):
-        decoded(jpeg[: len(jpeg) // 2] + behind)
 
 
 def test_a_thumbnail_does_not_pass_for_the_end_of_a_cut_jpeg():
@@ -157,13 +138,6 @@ def test_what_unfolds_behind_the_last_pixel_of_a_png_is_refused():
     first, again = (fold.compress(bytes(2**20)) + fold.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     with pytest.raises(CodedImageError, match='has more bytes than its 72 pixels may have'):
         decoded(png(folded=first + again * 2047))  # 2 GiB
-
-
-def test_a_large_png_is_decoded_whatever_it_looks_like():
-    image = noise(700, 700)
-    content = coded('.png', image)
-    assert len(content) > 2**20
-    assert (decoded(content) == image).all()
 
 
 def test_bytes_between_segments_do_not_hide_the_size():

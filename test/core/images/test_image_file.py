@@ -11,26 +11,6 @@ from deadline_perception.extras.data.image_size import image_size
 from deadline_perception.extras.data.source import open_source
 
 
-@pytest.mark.parametrize('name', ['a.png', 'a.jpg', 'a.bmp', 'a.webp'])
-@pytest.mark.parametrize('stored', [(37, 53, 3), (37, 53)])  # grey images get three channels
-def test_size_and_pixels(tmp_path, name, stored):
-    cv2.imwrite(str(tmp_path / name), np.full(stored, 80, np.uint8))
-    assert image_size(tmp_path / name) == (53, 37)
-    assert load_image(tmp_path / name).shape == (37, 53, 3)
-
-
-def test_says_whether_a_file_is_absent_or_broken(tmp_path):
-    (tmp_path / 'a.jpg').write_bytes(b'\xff\xd8\xff')
-    for reader in (load_image, image_size):
-        with pytest.raises(ValueError, match='a.jpg cannot be decoded'):
-            reader(tmp_path / 'a.jpg')
-        with pytest.raises(
-            ValueError,
-            match='b.jpg cannot be read, expected a JPEG, PNG, BMP or WebP image: No such file',
-        ):
-            reader(tmp_path / 'b.jpg')
-
-
 @pytest.mark.parametrize('order', ['II', 'MM'])
 @pytest.mark.parametrize('orientation', range(10))
 def test_how_a_camera_was_held_is_known_without_decoding(tmp_path, orientation, order):

@@ -14,13 +14,8 @@ from pathlib import Path
 import pytest
 from waiting import WAIT_S, is_gone, state, wait
 
-from deadline_perception.core.tied_process import LoadError, has_ended
-from deadline_perception.extras.contention.load import (
-    ContentionLoad,
-    busy_programs,
-    check_units,
-    units_text,
-)
+from deadline_perception.core.tied_process import LoadError
+from deadline_perception.extras.contention.load import ContentionLoad, busy_programs, check_units
 
 OWNER = """
 import sys, time
@@ -84,25 +79,6 @@ def test_units_end_with_their_owner_however_it_ends(number):
     wait(lambda: all(map(is_gone, pids)), f'units after {number}')
 
 
-def test_programs_that_were_not_started_here_are_left_alone():
-    command = [sys.executable, '-m', 'deadline_perception.extras.contention.unit', 'core', '0.1']
-    other = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert other.stdout.readline() == 'ready\n'
-    with ContentionLoad({'core': 1}, at_work=True):
-        pass
-    assert other.poll() is None
-    other.kill()
-    other.communicate()
-
-
-def test_a_unit_that_is_killed_is_missed():
-    with ContentionLoad({'core': 2}, at_work=True) as load:
-        os.kill(load.pids[1], signal.SIGKILL)
-        wait(lambda: is_gone(load.pids[1]), 'its end')
-        with pytest.raises(LoadError, match='a core unit ended by itself'):
-            load.set({})
-
-
 def test_a_kind_that_this_machine_lacks_is_named():
     torch = pytest.importorskip('torch')
     if torch.cuda.is_available():
@@ -126,7 +102,7 @@ def test_impossible_units_are_refused(units, message):
         check_units(units)
 
 
-def test_more_units_than_were_started_are_refused():
+def test_more_units_or_kinds_than_there_are_and_killed_ones_are_named():
     with (
         ContentionLoad({}) as load,
         pytest.raises(ValueError, match='at most the 0 that were started'),
@@ -134,22 +110,8 @@ def test_more_units_than_were_started_are_refused():
         load.set({'core': 1})
     with pytest.raises(ValueError, match='share of a unit is 0.0'):
         ContentionLoad({}, share=0.0)
-
-
-def test_units_in_words():
-    assert units_text({'memory': 1, 'core': 2}) == '2 core + 1 memory'
-    assert units_text({'core': 0}) == units_text({}) == 'none'
-
-
-def test_programs_run_beside_the_block_and_no_longer(load_benchmark, tmp_path):
-    code = 'import sys, time\nopen(sys.argv[1], "w").write("up")\ntime.sleep(120)'
-    files = [tmp_path / name for name in ('one', 'two')]
-    beside_programs = load_benchmark('beside_programs').beside_programs
-
-    def are_up():
-        return all(file.is_file() and file.read_text() == 'up' for file in files)
-
-    with beside_programs(code, [[str(file)] for file in files]) as programs:
-        wait(are_up, 'both programs')
-        assert not any(map(has_ended, programs))
-    assert all(is_gone(program.pid) for program in programs)
+    with ContentionLoad({'core': 2}, at_work=True) as load:
+        os.kill(load.pids[1], signal.SIGKILL)
+        wait(lambda: is_gone(load.pids[1]), 'its end')
+        with pytest.raises(LoadError, match='a core unit ended by itself'):
+            load.set({})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import pytest
 from file_trees import write_tree
@@ -21,18 +19,6 @@ def test_what_this_process_does_is_not_work_of_others():
     for own_s, cores in ((0.3, 1.2), (0.95, 0.0)):  # ticks are coarse
         found = cores_of_others(*times, own_s=own_s, passed_s=0.5, ticks_per_s=100.0)
         assert found == pytest.approx(cores)
-
-
-def test_a_program_beside_is_seen_at_once():
-    beside = subprocess.Popen(
-        [sys.executable, '-c', 'print(flush=True)\nwhile True: pass'], stdout=subprocess.PIPE
-    )
-    try:
-        beside.stdout.readline()
-        assert watch_cores_of_others() > 0.5
-    finally:
-        beside.kill()
-        beside.communicate()
 
 
 def test_where_the_system_does_not_say_others_are_unknown(tmp_path):

@@ -31,19 +31,6 @@ def test_reads_the_old_label_form(bdd100k_root):
     assert object_counts(sequence) == [4, 0, None]
 
 
-def test_prefers_the_new_label_form(bdd100k_root):
-    rows = json.loads((bdd100k_root / LABELS).read_text())
-    rows[0]['labels'] = [rows[0]['labels'][0] | {'id': '0', 'attributes': {'crowd': True}}]
-    del rows[1]['labels']
-    new = bdd100k_root / 'labels/det_20/det_val.json'
-    new.parent.mkdir()
-    new.write_text(json.dumps(rows))
-    sequence = read_bdd100k(bdd100k_root)
-    assert classes_of(sequence) == ['traffic sign']
-    assert crowd_of(sequence) == [True]
-    assert len(sequence.frames[1].ground_truth) == 0
-
-
 def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
     file = bdd100k_root / LABELS
     label = json.loads(file.read_text())[0]['labels'][1]
@@ -91,14 +78,6 @@ def test_videos_have_the_speeds_of_their_info_at_the_times_of_their_frames(bdd10
     assert speeds_mps(opened(file)) == pytest.approx([5.0, 5.033, 6.0, 6.5])
     other = matroska(file.with_name('other.mov'), [0, 33, 1000, 1500])
     assert speeds_mps(opened(other)) == [None] * 4
-
-
-def test_unknown_categories_are_left_out_with_a_count(bdd100k_root):
-    file = bdd100k_root / LABELS
-    file.write_text(file.read_text().replace('"person"', '"cow"'))
-    with pytest.warns(UserWarning, match="1 boxes of unknown category 'cow' dropped") as caught:
-        sequence = read_bdd100k(bdd100k_root)
-    assert len(caught) == 1 and classes_of(sequence) == ['traffic sign', 'car', 'motorcycle']
 
 
 def test_speed_is_that_of_the_tenth_second_and_none_without_a_valid_entry(bdd100k_root):

@@ -1,5 +1,3 @@
-import shutil
-
 import cv2
 import pytest
 from plain_images import grey
@@ -36,24 +34,6 @@ def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
     assert crowd_of(sequence, 1) == [False, True, False, False, True, False, True]
     expected = [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
     assert boxes_of(sequence, 1)[:3] == expected
-
-
-def test_the_polygons_of_the_test_split_are_no_ground_truth(cityscapes_root):
-    """They were published without objects."""
-    for folder in ('leftImg8bit', 'gtFine'):
-        (cityscapes_root / folder / 'val').rename(cityscapes_root / folder / 'test')
-    assert object_counts(read_cityscapes(cityscapes_root, 'test')) == [None] * 3
-
-
-def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
-    source = cityscapes_root / 'leftImg8bit/val/ulm/ulm_000000_000018_leftImg8bit.png'
-    target = cityscapes_root / 'leftImg8bit_sequence/val/ulm'
-    target.mkdir(parents=True)
-    for number in (17, 18, 19):
-        shutil.copy(source, target / f'ulm_000000_{number:06d}_leftImg8bit.png')
-    sequence = read_cityscapes(cityscapes_root)
-    assert [frame.name[-2:] for frame in sequence.frames] == ['17', '18', '19']
-    assert object_counts(sequence) == [None, None, 7]
 
 
 def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factory):

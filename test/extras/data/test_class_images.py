@@ -59,9 +59,6 @@ def test_cuts_objects_with_a_border_and_leaves_out_crowds_and_small_ones():
     found = cut_objects(sequence_of(boxes, [1, 0, 0], [False, True, False]), (12, 24))
     assert found.labels.tolist() == [1] and found.class_names == ('car', 'person')
     assert found.images[0][1:-1, 2:-2].min() == 255 and found.images[0][0].max() == 0
-
-
-def test_refuses_a_sequence_without_objects():
     with pytest.raises(ValueError, match='holds no object of at least 8 px'):
         cut_objects(sequence_of([[0, 0, 3, 3]], [0], [False]), (8, 8))
 

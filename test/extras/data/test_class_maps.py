@@ -32,9 +32,6 @@ def test_the_map_that_fits_is_found_where_no_name_is_the_networks():
     assert best_map(['car', 'stop sign', 'dog'], STREET).name == 'coco'
     assert fitting_map(('dog',), STREET) is None
     assert fitting_map(bdd100k.CLASS_NAMES, ('x',)) is None
-
-
-def test_refuses_a_name_that_is_neither_map_nor_file():
     with pytest.raises(FileNotFoundError, match="'nosuch' is neither a file nor one of bdd100k"):
         read_map('nosuch')
     assert {'bdd100k', 'cityscapes', 'coco', 'kitti', 'voc', 'open_images'} == set(map_names())

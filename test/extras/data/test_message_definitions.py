@@ -31,13 +31,3 @@ def test_an_install_without_definitions_says_how_to_get_them(tmp_path, monkeypat
     monkeypatch.setattr(definitions, '_FOLDERS', {'vision_msgs': tmp_path / 'vision_msgs/msg'})
     with pytest.raises(definitions.DefinitionsMissing, match='of vision_msgs in .*pip install -e'):
         definitions.message_types()
-
-
-def test_prefers_an_installed_package(tmp_path, monkeypatch, definitions):
-    folder = tmp_path / 'share/vision_msgs' / 'msg'
-    folder.mkdir(parents=True)
-    (folder / 'Only.msg').write_text('int32 number\n')
-    monkeypatch.setenv('AMENT_PREFIX_PATH', str(tmp_path))
-    types = definitions.message_types().types
-    assert 'vision_msgs/msg/Only' in types and 'vision_msgs/msg/Detection2DArray' not in types
-    assert 'deadline_perception/msg/TimeBudget' in types

@@ -2,7 +2,7 @@ import cv2
 import pytest
 from annotated_images import turn
 from plain_images import grey
-from read_sequences import boxes_of, classes_of, crowd_of, frame_names, object_counts, opened
+from read_sequences import boxes_of, classes_of, crowd_of, frame_names, opened
 
 from deadline_perception.extras.data.pascal_voc import read_voc
 
@@ -65,16 +65,6 @@ def test_an_image_is_upright_where_its_boxes_were_drawn_on_it_so(root, sides, sh
     assert boxes_of(sequence) == [[10, 5, 30, min(90, shape[0])]]
 
 
-def test_files_beside_the_images_as_labelimg_writes_them(root, tmp_path):
-    folder = tmp_path / 'mine'
-    folder.mkdir()
-    (root / 'JPEGImages/a.jpg').rename(folder / 'a.jpg')
-    (root / 'Annotations/a.xml').rename(folder / 'a.xml')
-    (root / 'JPEGImages/b.jpg').rename(folder / 'b.jpg')
-    sequence = opened(folder, split='train')  # which it does not have: all images
-    assert [frame.ground_truth is None for frame in sequence.frames] == [False, True]
-
-
 @pytest.mark.parametrize(
     'content, message',
     [
@@ -101,15 +91,6 @@ def test_a_list_may_name_images_with_spaces_but_none_that_is_missing(root):
     (root / 'ImageSets/Main/val.txt').write_text('a\nc\nd\n')
     with pytest.raises(ValueError, match='2 of 3 images are missing, the first is c'):
         read_voc(root, 'val')
-
-
-def test_images_in_folders_have_their_annotations_in_the_same_ones(root):
-    for kind, ending in (('JPEGImages', 'jpg'), ('Annotations', 'xml')):
-        for old, folder in (('a', 'x'), ('b', 'y')):
-            (root / kind / folder).mkdir()
-            (root / kind / f'{old}.{ending}').rename(root / kind / folder / f'1.{ending}')
-    sequence = read_voc(root)
-    assert frame_names(sequence) == ['x/1', 'y/1'] and object_counts(sequence) == [2, 0]
 
 
 def test_a_split_that_is_not_there_is_not_all_of_the_others(root, tmp_path):

@@ -10,13 +10,6 @@ def frame(stamp_ns):
     return Frame(f'at {stamp_ns}', stamp_ns, lambda: np.zeros((2, 2, 3), np.uint8))
 
 
-def test_ground_truth_takes_lists_and_fixes_their_types():
-    ground_truth = GroundTruth([[1, 2, 3, 4]], [2], [1])
-    assert ground_truth.boxes_xyxy_px.dtype == np.float32
-    assert (ground_truth.labels.dtype, ground_truth.crowd.dtype) == (np.int64, bool)
-    assert len(ground_truth) == 1 and len(GroundTruth([], [], [])) == 0
-
-
 def test_names_hold_nothing_that_a_terminal_obeys_or_that_is_no_text():
     name = 'two  words\x1b[31m\n\udcff.jpg'
     harmless = 'two  words\\x1b[31m\\n\\udcff.jpg'

@@ -9,25 +9,8 @@ from read_sequences import opened, stamps_ns
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.records import Frame, Sequence
-from deadline_perception.extras.data.source import drive_options, open_source, thin_out
+from deadline_perception.extras.data.source import open_source, thin_out
 from deadline_perception.extras.rendered_drive.drive import render_drive
-
-
-def test_drive_with_and_without_options():
-    assert len(open_source('drive:seconds=1').frames) == 10
-    sequence = open_source('drive:seed=3,seconds=0.5,width=96,height=64', rate_hz=20)
-    assert sequence.name == 'drive-seed3' and len(sequence.frames) == 10
-    assert sequence.frames[0].load_bgr().shape == (64, 96, 3)
-    assert drive_options('drive:') == {}
-
-
-def test_tells_data_sets_by_their_folders(coco_folder):
-    assert opened(coco_folder, rate_hz=2).frames[1].stamp_ns == 500_000_000
-    assert opened(coco_folder / 'val.json').frames[1].stamp_ns == 100_000_000
-    (coco_folder / 'val.json').rename(coco_folder / 'instances.json')
-    assert len(opened(coco_folder).frames) == 2
-    with pytest.raises(ValueError, match='holds none of metadata.yaml'):
-        opened(coco_folder, split='test')
 
 
 def test_tells_cityscapes(cityscapes_root):
@@ -83,12 +66,6 @@ def test_names_what_was_looked_for(tmp_path, monkeypatch, source, error, words):
     (tmp_path / 'a.docx').write_text('')
     with pytest.raises(error, match=words):
         open_source(source)
-
-
-@pytest.mark.parametrize('rate_hz', [0, -1, float('nan'), float('inf')])
-def test_refuses_a_rate_that_is_none(rate_hz):
-    with pytest.raises(ValueError, match=f'rate is {rate_hz} Hz, expected a finite number above 0'):
-        open_source('drive', rate_hz=rate_hz)
 
 
 @settings(max_examples=40, deadline=None)

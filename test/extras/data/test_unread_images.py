@@ -1,11 +1,8 @@
-import warnings
-
 import pytest
 from plain_images import grey
 from read_sequences import frame_names, opened
 
 from deadline_perception.core.opencv import cv2
-from deadline_perception.extras.data.unread_images import unread_images
 
 IMAGE = grey(8, 8)
 
@@ -36,13 +33,3 @@ def test_folders_and_lists_of_yolo_name_them_too(tmp_path):
     data.write_text('val: list.txt\nnames: [car]\n')
     with pytest.raises(ValueError, match=r'has no images in .*list.txt: images are not read \(1'):
         opened(data)
-
-
-def test_what_is_read_hidden_or_no_image_is_not_named(tmp_path):
-    write_images(tmp_path, 'a.jpg', 'b.webp')
-    write_images(tmp_path / '.thumbnails', 'a.tif')
-    (tmp_path / 'notes.txt').write_text('')
-    assert unread_images(tmp_path, tmp_path.rglob('*')) == ''
-    with warnings.catch_warnings():
-        warnings.simplefilter('error')
-        assert len(opened(tmp_path).frames) == 2

@@ -1,3 +1,4 @@
+import shutil
 import warnings
 
 import cv2
@@ -34,20 +35,13 @@ def test_boxes_and_outlines_become_corners_in_px(root):
     np.testing.assert_allclose(boxes_of(sequence), expected, atol=1e-4)
     assert classes_of(sequence) == ['dog', 'car']
     assert object_counts(sequence) == [2, 0]  # the second is known to hold nothing
-
-
-def test_boxes_are_shares_of_the_image_upright(root):
-    turn(root / 'valid/images/a.jpg')
+    assert boxes_of(opened(root, split='train')) == [[0, 0, 100, 50]]
+    with pytest.raises(FileNotFoundError, match='has no images of test'):
+        opened(root, split='test')
+    turn(root / 'valid/images/a.jpg')  # boxes are shares of the image upright
     sequence = opened(root)
     assert sequence.frames[0].load_bgr().shape == (100, 50, 3)
     np.testing.assert_allclose(boxes_of(sequence)[0], [20, 30, 30, 70], atol=1e-4)
-
-
-def test_splits_and_the_file_itself_are_sources(root):
-    assert len(opened(root / 'data.yaml').frames) == 2
-    assert len(opened(root, split='train').frames) == 1
-    with pytest.raises(FileNotFoundError, match='has no images of test'):
-        opened(root, split='test')
 
 
 def test_names_by_number_key_points_and_lists_of_images(root):
@@ -61,24 +55,24 @@ def test_names_by_number_key_points_and_lists_of_images(root):
     np.testing.assert_allclose(boxes_of(sequence), [[40, 15, 60, 35]], atol=1e-4)
 
 
-def test_without_any_label_file_nothing_is_known(root):
-    (root / 'valid/labels/a.txt').unlink()
-    assert object_counts(read_yolo(root / 'data.yaml')) == [None, None]
+LABELS, NAMES = 'valid/labels/a.txt', 'data.yaml'
 
 
 @pytest.mark.parametrize(
-    'line, message',
+    'name, text, message',
     [
-        ('2 0.5 0.5 0.2 0.4', 'class is 2, expected 0 to 1'),
-        ('0 0.5 0.5 0.2 0.4 0.9 7', 'share of the image is 7, expected 0 to 1'),  # score and track
-        ('0 50 25 20 20', 'share of the image is 50'),
-        ('0 0.5 0.5 0.2', 'has 3 numbers after the class'),
-        ('0 0.5 0.5 0.2 nan', 'NaN or infinity'),
-        ('car 0.5 0.5 0.2 0.4', 'a.txt is not in the form of YOLO'),
+        (LABELS, '2 0.5 0.5 0.2 0.4', 'class is 2, expected 0 to 1'),
+        (LABELS, '0 0.5 0.5 0.2 0.4 0.9 7', 'is 7, expected 0 to 1'),  # score and track
+        (LABELS, '0 50 25 20 20', 'share of the image is 50'),
+        (LABELS, '0 0.5 0.5 0.2', 'has 3 numbers after the class'),
+        (LABELS, '0 0.5 0.5 0.2 nan', 'NaN or infinity'),
+        (LABELS, 'car 0.5 0.5 0.2 0.4', 'a.txt is not in the form of YOLO'),
+        (NAMES, 'names: {0: car, 2: dog}', r'names has the numbers \[0, 2\], expected 0, 1, 2'),
+        *((NAMES, f'nc: {n}', f'nc is {n}, expected 1 to 10000') for n in (0, 10_001, 10**29)),
     ],
 )
-def test_refuses_lines_that_are_no_boxes(root, line, message):
-    (root / 'valid/labels/a.txt').write_text(line)
+def test_refuses_files_of_another_form(root, name, text, message):
+    (root / name).write_text(f'{text}\nval: valid/images\n' if name == NAMES else text)
     with pytest.raises(ValueError, match=message):
         read_yolo(root / 'data.yaml')
 
@@ -88,28 +82,11 @@ def test_labels_without_a_data_yaml_are_told_and_not_passed_over(root):
     with pytest.warns(UserWarning, match='1 label files in the form of YOLO .* not read; name the'):
         sequence = opened(root / 'valid/images')
     assert sequence.class_names == ()
+    shutil.copytree(root / 'valid/images', root / 'images/val')
+    shutil.copytree(root / 'valid/labels', root / 'labels/val')
+    with pytest.warns(UserWarning, match='form of YOLO lie in .*labels/val and are not read'):
+        opened(root / 'images/val')
     (root / 'valid/labels/a.txt').unlink()
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         opened(root / 'valid/images')
-
-
-def test_labels_of_a_folder_within_images_are_named_too(root):
-    for kind in ('images', 'labels'):
-        (root / kind).mkdir()
-        (root / 'valid' / kind).rename(root / kind / 'val')
-    with pytest.warns(UserWarning, match='form of YOLO lie in .*labels/val and are not read'):
-        opened(root / 'images/val')
-
-
-@pytest.mark.parametrize(
-    'text, words',
-    [
-        ('names: {0: car, 2: dog}', r'names has the numbers \[0, 2\], expected 0, 1, 2'),
-        *((f'nc: {n}', f'nc is {n}, expected 1 to 10000') for n in (0, 10_001, 10**29)),
-    ],
-)
-def test_refuses_a_yaml_of_another_form(root, text, words):
-    (root / 'data.yaml').write_text(f'{text}\nval: valid/images\n')
-    with pytest.raises(ValueError, match=words):
-        read_yolo(root / 'data.yaml')

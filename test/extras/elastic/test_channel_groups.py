@@ -18,15 +18,6 @@ def test_tied_groups_keep_the_same_units_and_name_the_reason_first():
     assert (one.root.units, one.root.whole_because, one.root.names) == expected
 
 
-def test_a_group_becomes_coarser_but_never_finer():
-    group = ChannelGroup(32)
-    group.coarsen(8)
-    group.coarsen(32)
-    assert group.units == 8
-    group.coarsen(12)
-    assert group.units == 4
-
-
 def concatenations(*sizes):
     """Four groups, after two are tied to the two others."""
     groups = [ChannelGroup(size) for size in sizes]

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 from json_damage import REMOVED, put
-from made_up_elastic import images
-from measurable_network import run_command
 from safetensors.torch import load_file, save_file
 
 from deadline_perception.extras.elastic.checkpoint import (
@@ -18,7 +16,7 @@ from deadline_perception.extras.elastic.checkpoint import (
 )
 from deadline_perception.extras.elastic.elastic import elastic
 from deadline_perception.extras.elastic.network import ElasticNetwork
-from deadline_perception.extras.elastic.source import CALLABLES, NetworkSource
+from deadline_perception.extras.elastic.source import NetworkSource
 from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.networks.weights_file import CheckpointError, read_header
 
@@ -50,14 +48,6 @@ def test_round_trip(network, file):
     assert (other.weights_hash, other.network_hash) == (network.weights_hash, network.network_hash)
     assert (other.source, other.module.settings) == (SOURCE, (0.25, 0.5, 1.0))
     same_output(other.module, network.module, torch.randn(2, 3, 48, 64))
-
-
-def test_a_network_with_a_parameter_of_its_own_is_kept_too(tmp_path, monkeypatch):
-    source = NetworkSource('made_up_elastic:two_classes', ('bright', 'dark'), (8, 8))
-    module = elastic(source.ordinary(), source.example_inputs, images(), settings=(0.5, 1.0))
-    save_elastic(ElasticNetwork(module, source), tmp_path / 'net.safetensors')
-    monkeypatch.setenv(CALLABLES, 'other:one,made_up_elastic:two_classes')
-    same_output(load_elastic(tmp_path / 'net.safetensors').module, module, images())
 
 
 def rewritten(file: Path, place: str, value: object) -> Path:
@@ -95,17 +85,6 @@ def test_refuses_metadata_that_describe_nothing(tmp_path, text):
     save_file({'a': torch.zeros(1)}, tmp_path / 'net.safetensors', metadata={KEY: text})
     with pytest.raises(CheckpointError, match='holds no elastic network that can be made here'):
         load_elastic(tmp_path / 'net.safetensors')
-
-
-@pytest.mark.slow
-def test_the_command_refuses_code_in_a_file_and_does_not_run_it(file, tmp_path):
-    (tmp_path / 'payload.py').write_text('print("executed")')
-    rewritten(file, 'facts.source.model', 'payload:run')
-    words = f'profile --quick --weights {file} --out {tmp_path}/profile.json'
-    done = run_command(*words.split(), cwd=tmp_path, environment={'PYTHONPATH': str(tmp_path)})
-    assert done.returncode == 1 and 'executed' not in done.stdout + done.stderr
-    assert "names the code 'payload:run', which a file alone does not start" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_weights_that_are_not_finite_leave_the_file_before(network, file):

@@ -44,26 +44,6 @@ def test_every_kind_of_block_is_narrowed(kind):
     assert not torch.allclose(full, narrow, rtol=0.01)
 
 
-@pytest.mark.parametrize('kind', BLOCKS)
-def test_whole_network_computes_what_the_ordinary_one_does_in_another_order(kind):
-    module = made_up((kind,), seed=3)
-    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    network = elastic(module, (images(1),), images(), settings=(0.5, 1.0))
-    torch.testing.assert_close(network(images(5, 7)), module(images(5, 7)), rtol=1e-4, atol=1e-5)
-    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
-    assert any(
-        getattr(network, f'order{number}').tolist() != list(range(group.units))
-        for number, group in enumerate(network.groups)
-        if not group.whole_because
-    )
-
-
-def test_first_and_last_layers_stay_whole_and_are_named():
-    groups = [group for group in made_elastic().groups if group.whole_because]
-    whole = {name: group.whole_because for group in groups for name in group.names}
-    assert whole == {'stem': 'it is a first layer', 'classes': 'it belongs to the last layers'}
-
-
 def test_norms_have_the_statistics_of_their_setting():
     module = made_up(('batch',))
     network = structure(module, (images(1),), (0.5, 1.0))

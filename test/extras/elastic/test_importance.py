@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from made_up_elastic import noise
 
-from deadline_perception.extras.elastic.importance import OutputSamples, of_units
+from deadline_perception.extras.elastic.importance import OutputSamples
 
 
 def selected(outputs):
@@ -29,42 +27,9 @@ def test_selection_by_hand():
     np.testing.assert_allclose(found, [0.0, 9.0, 1.0], atol=1e-9)
 
 
-@pytest.mark.parametrize('rows', [7, 400])  # fewer samples than neurons, and more
-def test_of_neurons_that_repeat_each_other_selection_keeps_one(rows):
-    outputs = noise(rows, 6)
-    outputs = torch.cat((outputs, 5.0 * outputs[:, :3], torch.zeros(rows, 1)), 1)
-    order = order_of(selected(outputs))
-    # for each pair the larger, then what is new
-    thirds = [sorted(order[start : start + 3]) for start in (0, 3, 6)]
-    assert thirds == [[6, 7, 8], [3, 4, 5], [0, 1, 2]] and order[9] == 9
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(2, 12), st.integers(0, 50), st.booleans())
-def test_selection_takes_what_those_before_explain_least(neurons, seed, few):
-    outputs = noise(neurons if few else 60, neurons, seed) @ noise(neurons, neurons, seed + 1) + 0.5
-    found, kept = selected(outputs), []
-    for number in order_of(found):
-        rest = outputs
-        known = outputs[:, kept]
-        if kept:
-            rest = outputs - known @ torch.linalg.lstsq(known, outputs, driver='gelsd').solution
-        unexplained = rest.square().mean(0)
-        assert unexplained[number] >= unexplained.max() * (1 - 1e-6) - 1e-9
-        kept.append(number)
-    assert found[kept].tolist() == sorted(found.tolist(), reverse=True)
-
-
 @pytest.mark.parametrize('rows', [4, 90])
 def test_selection_refuses_what_is_not_finite(rows):
     outputs = noise(rows, 5)
     outputs[2, 3] = torch.nan
     with pytest.raises(ValueError, match='NaN or infinity'):
         selected(outputs)
-
-
-def test_tensors_of_a_group_weigh_the_same_and_neurons_of_a_unit_add_up():
-    np.testing.assert_allclose(
-        of_units([torch.tensor([1.0, 3.0]), torch.tensor([300.0, 0.0, 50.0, 50.0])], 2),
-        [0.5 + 1.5, 1.5 + 0.5],
-    )

@@ -1,10 +1,8 @@
 import pytest
-import torch
-from made_up_elastic import images, made_up
+from made_up_elastic import images
 from torch import nn
-from torchvision.ops import FrozenBatchNorm2d
 
-from deadline_perception.extras.elastic.tracing import ConversionError, is_frozen_norm, trace
+from deadline_perception.extras.elastic.tracing import ConversionError, trace
 
 
 class Within(nn.Module):
@@ -28,15 +26,3 @@ def test_names_the_layer_within_which_control_flow_depends_on_data():
         trace(Within(Loop()), (images(1),))
     with pytest.raises(ConversionError, match=r'layer \(the network itself\) cannot be traced'):
         trace(Loop(), (images(1),))
-
-
-def test_leaves_the_module_as_it_is():
-    module = made_up(('batch',)).train()
-    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    trace(module, (images(2),))
-    assert module.training
-    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
-
-
-def test_knows_torchvisions_frozen_norm():
-    assert is_frozen_norm(FrozenBatchNorm2d(4)) and not is_frozen_norm(nn.BatchNorm2d(4))

@@ -3,7 +3,7 @@ import pytest
 import torch
 from plain_images import grey
 
-from deadline_perception.extras.evaluation.crop_accuracy import measure_accuracy, shrunk
+from deadline_perception.extras.evaluation.crop_accuracy import measure_accuracy
 from deadline_perception.extras.rendered_drive.object_views import ObjectView
 from deadline_perception.extras.rendered_drive.single_object import render_views
 from deadline_perception.extras.several_networks.classifier.network import (
@@ -46,13 +46,5 @@ def test_counts_right_answers_by_class_level_and_size(always_stop, views):
     np.testing.assert_allclose(found.accuracy(), [[0.5, 0.5, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning', 'stop')), [[0.5, 0.5, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning',)), [[0, 0, np.nan]] * 2)
-
-
-def test_a_size_that_no_object_has_is_refused(always_stop, views):
     with pytest.raises(ValueError, match='no object of a known class is 64 px long or longer'):
         measure_accuracy(always_stop, views, (8, 64))
-
-
-def test_shrinking_never_leaves_nothing_and_enlarges_nothing():
-    assert shrunk(PLAIN, 0.5).shape == (20, 20, 3) and shrunk(PLAIN, 0.001).shape == (1, 1, 3)
-    np.testing.assert_array_equal(shrunk(PLAIN, 1.03), PLAIN)

@@ -1,7 +1,6 @@
 """Paths are measured on annotated images, and the sample of paths covers every operator."""
 
 import json
-import math
 from functools import partial
 from pathlib import Path
 
@@ -23,13 +22,8 @@ from deadline_perception.extras.evaluation.path_accuracy import (
 )
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(10, 100),
-    heads=3,
-)
+WIDTHS = {'widths': (1.0, 0.5), 'pyramid_widths': (1.0, 0.5)}
+SPACE = multi_path_space(skips_per_stage=(1, 1), proposals=(10, 100), heads=3, **WIDTHS)
 BOX = [10, 10, 60, 60]
 
 
@@ -134,24 +128,13 @@ def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
         assert row['pooled_ap'] == pytest.approx(mean, abs=1e-12)
 
 
-def test_pooled_precision_is_nan_when_no_class_ranks():
-    frame = Frame('0', 0, lambda: grey(100, 100), None, known([*BOX, 1, 0]))
-    sequence = Sequence('bikes', ('vehicle', 'bike'), (frame,))
-    scores = measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest]
-    # ranked by all classes then
-    assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0]
-
-
-def test_limit_spreads_the_images_evenly():
+def test_images_and_paths_are_sampled_evenly_with_every_setting():
     assert [frame.name for frame in annotated_frames(annotated(11), 2)] == ['3', '8']
     assert len(annotated_frames(annotated(11), 100)) == 10
     with pytest.raises(ValueError, match='expected at least 1 image'):
         annotated_frames(annotated(3), 0)
     with pytest.raises(ValueError, match='has no ground truth'):
         annotated_frames(annotated(1))
-
-
-def test_sample_shows_every_setting_of_every_operator_and_is_repeatable():
     paths = sample_paths(SPACE, 20)
     assert len(paths) == len(set(paths)) == 20 and all(path in SPACE for path in paths)
     assert {SPACE.largest, SPACE.smallest} <= set(paths)

@@ -32,9 +32,6 @@ def test_the_calibration_error_worked_out_by_hand():
     assert scored.calibration_error == pytest.approx(expected)
     assert scored.diagram() == [(pytest.approx(0.25), 0.5, 2), (pytest.approx(0.95), 0.75, 4)]
     assert ScoredDetections(np.zeros(0), np.zeros(0, bool), 0).calibration_error == 0.0
-
-
-def test_nothing_found_and_nothing_known():
     scored = scored_detections([found()], [known()], ('vehicle',))
     assert len(scored['vehicle'].scores) == 0 and scored['vehicle'].objects == 0
     assert scored_detections([], [], ('vehicle',))['vehicle'].at(0.5) == (1.0, 0.0)

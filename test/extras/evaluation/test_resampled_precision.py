@@ -40,16 +40,6 @@ def test_equals_the_precision_of_images_repeated(seed):
         assert value == pytest.approx(expected.ap, abs=1e-12)
 
 
-def test_of_one_class_alone():
-    detections, ground_truths = made_up(8, 5)
-    ones = np.ones((1, 8), int)
-    expected = average_precision(detections, ground_truths, NAMES).per_class['vehicle']
-    for value, only_50 in ((expected.ap, False), (expected.ap50, True)):
-        found = resampled_ap(detections, ground_truths, NAMES, ones, ('vehicle',), only_50)
-        assert found[0] == pytest.approx(value, abs=1e-12)
-    assert np.isnan(resampled_ap(detections, ground_truths, NAMES, ones, ('bike',))[0])
-
-
 def test_a_draw_without_objects_is_nan_and_nothing_found_is_zero():
     ground_truths = [ONE, known()]
     draws = np.array([[2, 0], [0, 2]])
@@ -58,15 +48,12 @@ def test_a_draw_without_objects_is_nan_and_nothing_found_is_zero():
     assert np.isnan(resampled_ap([], [], NAMES, np.zeros((1, 0), int))[0])
 
 
-def test_draws_take_as_many_images_as_there_are_and_are_repeatable():
+def test_draws_take_as_many_images_as_there_are_neighbours_together_and_are_repeatable():
     draws = bootstrap_draws(20, 50, seed=3)
     assert draws.shape == (50, 20) and (draws.sum(1) == 20).all() and draws.min() == 0
     assert np.array_equal(draws, bootstrap_draws(20, 50, seed=3))
     with pytest.raises(ValueError, match='0 draws of 5 images, expected at least 1 of each'):
         bootstrap_draws(5, 0)
-
-
-def test_neighbours_are_drawn_together():
     for counts in bootstrap_draws(40, 200):
         ends = np.flatnonzero(counts != np.roll(counts, 1))
         assert counts.sum() == 40 and len(ends) <= 10, 'five runs have ten ends'

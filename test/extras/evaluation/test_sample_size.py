@@ -14,7 +14,7 @@ def test_number_of_samples_that_bound_a_quantile_is_the_published_one(probabilit
     assert samples_needed(probability) == needed
 
 
-def test_share_below_the_largest_sample_by_hand():
+def test_number_of_samples_that_bound_a_quantile():
     assert bounded_share(1) == pytest.approx(0.05)
     assert bounded_share(299) >= 0.99 > bounded_share(298)
 

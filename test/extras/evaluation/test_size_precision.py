@@ -9,24 +9,12 @@ SIZE = (100, 400)
 NEAR, FAR = [0, 0, 200, 50], [300, 10, 304, 20]
 
 
-def test_objects_are_counted_by_class_and_share_of_their_image():
+def test_what_is_found_of_one_size_says_nothing_of_another():
     counts = objects_by_size([known([*NEAR, 0, 0], [*FAR, 1, 0]), known()], 2, [SIZE, SIZE])
     assert counts.tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 0, 0]]
-
-
-def test_what_is_found_of_one_size_says_nothing_of_another():
     objects = [known([*NEAR, 0, 0], [*FAR, 0, 0])]
     values = precision_by_size([found([*NEAR, 0.9, 0])], objects, ('vehicle', 'person'), [SIZE])
     assert values.shape == (2, len(SIZE_NAMES))
     assert values[0, -1] == pytest.approx(1.0) and values[0, 0] == 0.0
     assert np.isnan(values[0, 1:4]).all() and np.isnan(values[1]).all()
-
-
-def test_a_box_of_half_the_overlap_counts_at_50_alone():
-    given = [found([0, 0, 120, 50, 0.9, 0])], [known([*NEAR, 0, 0])], ('v',), [SIZE]
-    assert precision_by_size(*given, at_50=True)[0, -1] == pytest.approx(1.0)
-    assert precision_by_size(*given)[0, -1] == pytest.approx(0.3)
-
-
-def test_without_images_nothing_is_known():
     assert np.isnan(precision_by_size([], [], ('vehicle',), [])).all()

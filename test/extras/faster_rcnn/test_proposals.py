@@ -1,11 +1,9 @@
-import pytest
 import torch
 from made_up_detector import TINY
 from torchvision.ops import nms
 
 from deadline_perception.extras.faster_rcnn.outline import PROPOSAL_DELTA_WEIGHTS
 from deadline_perception.extras.faster_rcnn.proposals import lay_out_anchors
-from deadline_perception.extras.training.batch_proposals import proposals_of_batch
 from deadline_perception.networks.multi_path import boxes as box_ops
 
 SIZE = (64, 96)
@@ -17,18 +15,6 @@ def _outputs(seed=1):
     logits = [torch.randn(1, len(level)) for level in ANCHORS]
     deltas = [torch.randn(1, len(level), 4) * 0.2 for level in ANCHORS]
     return logits, deltas
-
-
-@pytest.mark.parametrize('seed', range(3))
-def test_fewer_proposals_are_the_best_of_more(tiny_network, seed):
-    """Exactly so where the limits per level let the same anchors compete, as with half of the largest number."""
-    logits, deltas = _outputs(seed)
-    select = tiny_network.select_proposals
-    boxes = select(logits, deltas, 60, SIZE)
-    for fewer in (30, 45):
-        assert torch.equal(select(logits, deltas, fewer, SIZE), boxes[:fewer])
-    for fewer in (1, 5, 20):
-        assert torch.equal(select(logits, deltas, fewer, SIZE)[0], boxes[0])
 
 
 def test_proposals_equal_a_plain_selection(tiny_network):
@@ -45,22 +31,3 @@ def test_proposals_equal_a_plain_selection(tiny_network):
     expected = boxes[nms(boxes, scores, 0.7)]
     torch.testing.assert_close(kept[: len(expected)], expected)
     assert not kept[len(expected) :].any()
-
-
-def test_a_batch_keeps_what_its_images_keep(tiny_network):
-    """Beside an image of tiny boxes alone, which keeps none."""
-    (logits, deltas), (others, other_deltas) = _outputs(1), _outputs(2)
-    tiny = [torch.full_like(level, -9.0) for level in deltas]
-    select = tiny_network.select_proposals
-    batch = proposals_of_batch(
-        select,
-        (
-            [torch.cat(level) for level in zip(logits, others, logits)],
-            [torch.cat(level) for level in zip(deltas, other_deltas, tiny)],
-        ),
-        20,
-        SIZE,
-    )
-    for kept, own in zip(batch, ((logits, deltas), (others, other_deltas))):
-        torch.testing.assert_close(torch.from_numpy(kept), select(*own, 20, SIZE)[: len(kept)])
-    assert batch[2].shape == (0, 4)

@@ -32,36 +32,37 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 from importlib import util
 util.find_spec = lambda name, find=util.find_spec: None if name == 'torch' else find(name)
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.networks.model_reference import load_network
+use_threads(1)
 """
+
+
+def run_without_torch(program, *words):
+    """What the program prints."""
+    told = run_python('-c', WITHOUT_TORCH + program, *words, timeout=200)
+    assert told.returncode == 0, told.stderr
+    return told.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', ['street', 'street-first', 'yolox-nano'])
 def test_every_segment_of_shipped_weights_has_a_model_of_its_shapes(name, repository, tmp_path):
-    program = (
-        WITHOUT_TORCH
-        + """
-from deadline_perception.core.device import use_threads
+    program = """
 from deadline_perception.engines.segment_store import store_origin
-from deadline_perception.core.device import read_device_facts
 from deadline_perception.extras.preparation.segments import prepare
 from deadline_perception.extras.preparation.segment_models import SegmentModels
 from deadline_perception.extras.preparation.store_writer import StoreWriter
-from deadline_perception.networks.model_reference import load_network
 weights, folder = map(Path, sys.argv[1:])
-use_threads(1)
 network, _ = load_network(weights, 'cpu')
 models = SegmentModels.load(weights.with_suffix('.quantised'), network.weights_hash)
 store = StoreWriter.resume(folder, store_origin(read_device_facts('cpu')))
 images = np.random.default_rng(0).integers(0, 256, (8, 120, 200, 3), np.uint8)
 made = prepare(network, images, store, 1, models=models)
-print(len(made.forms), 'made,', len(store.done), 'done of', len(network.path_space.carriers()))
+print(len(made.forms), len(store.done), len(network.path_space.carriers()))
 """
-    )
     weights = repository / 'models' / f'{name}.safetensors'
-    told = run_python('-c', program, weights, tmp_path, timeout=200)
-    assert told.returncode == 0, told.stderr
-    made, _, done, _, _, every = told.stdout.split()
+    made, done, every = run_without_torch(program, weights, tmp_path).split()
     assert made == '0' and done == every
 
 
@@ -71,15 +72,10 @@ def test_a_device_without_pytorch_prepares_and_answers(prepared, tmp_path):
     shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
     made = SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu')))
     shutil.rmtree(prepared.folder)
-    program = (
-        WITHOUT_TORCH
-        + """
-from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.networks.model_reference import load_network
+    program = """
 from deadline_perception.tools.support.segment_preparation import prepare_segments
 weights, images, found = sys.argv[1:]
 images = np.load(images)
-use_threads(1)
 network, _ = load_network(weights, 'cpu')
 try:
     network.detect(images[0])
@@ -90,14 +86,11 @@ network, _ = load_network(weights, 'cpu', engine='openvino')
 found_there = [network.detect(image) for image in images]
 np.savez(found, *(each.scores for each in found_there))
 """
-    )
     np.save(tmp_path / 'images.npy', prepared.images)
     files = tmp_path / 'images.npy', tmp_path / 'found.npz'
-    told = run_python('-c', program, weights, *files, timeout=200)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith(
-        'TorchMissing layers are computed by PyTorch, which is not installed: pip install'
-    )
+    told = run_without_torch(program, weights, *files)
+    words = 'TorchMissing layers are computed by PyTorch, which is not installed: pip install'
+    assert told.startswith(words)
     store = SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu')))
     assert store.done == made.done and store.segments.keys() == made.segments.keys()
     for segment in store.segments.values():

@@ -15,7 +15,6 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.openvino_library import openvino_core
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
-from deadline_perception.engines.tensor_file import read_header
 from deadline_perception.extras.preparation import segment_models
 from deadline_perception.extras.preparation.segment_models import SegmentModels
 from deadline_perception.extras.preparation.segments import prepare
@@ -35,28 +34,17 @@ def result(model) -> float:
     return float(compiled([np.ones((2, 3), np.float32)])[0][0, 0])
 
 
-def test_models_come_back_and_each_is_kept_once(tmp_path):
-    models, shared = SegmentModels('abc'), product(2.0)
-    models.add('stage1@r1.00-w1.00', Form.INT8, shared)
-    models.add('stage1@r0.50-w1.00', Form.INT8, shared)
-    models.add('stage1@r0.25-w1.00', Form.INT8, product(2.0, rows=4))
+def test_models_of_other_weights_are_none_cut_ones_refused_and_a_key_takes_those_most_like_it(
+    tmp_path,
+):
+    assert SegmentModels.load(tmp_path / 'none', 'abc').forms == {}
+    models = SegmentModels('abc')
     models.add('post', Form.EXACT, product(3.0))
-    models.save(tmp_path / 'x.quantised')
-    read = SegmentModels.load(tmp_path / 'x.quantised', 'abc')
-    assert read.forms == models.forms
-    assert len({name for forms in read.forms.values() for _, name in forms}) == 3
-    header = read_header(tmp_path / 'x.quantised')
-    assert len(header.tensors) == 5, 'two models of other shapes share their values'
-    ((form, name),) = read.of('post')
-    assert form is Form.EXACT and result(read.model(name)) == 3.0
-    other = SegmentModels('abc')
-    other.add('head@h0', Form.INT8, product(5.0))
-    read.join(other)
-    ((_, name),) = read.of('head@h0')
-    assert result(read.model(name)) == 5.0
-
-
-def test_a_key_without_a_model_takes_those_of_its_segment_that_are_most_like_it():
+    models.save(tmp_path / 'x')
+    assert SegmentModels.load(tmp_path / 'x', 'xyz').forms == {}
+    (tmp_path / 'cut').write_bytes((tmp_path / 'x').read_bytes()[:-9])
+    with pytest.raises(FileRefused):
+        SegmentModels.load(tmp_path / 'cut', 'abc')
     models = SegmentModels('abc')
     for key, factor in (
         ('stage1@r1.00-w0.50', 1.0),
@@ -69,17 +57,6 @@ def test_a_key_without_a_model_takes_those_of_its_segment_that_are_most_like_it(
     models.add('stage1@r0.25-w0.25', Form.EXACT, product(6.0))
     found = [result(models.model(name)) for _, name in models.of('stage1@r0.25-w1.00')]
     assert found == [2.0, 3.0, 1.0] and list(models.of('stage3@w1.00')) == []
-
-
-def test_models_of_other_weights_are_none_and_cut_ones_are_refused(tmp_path):
-    assert SegmentModels.load(tmp_path / 'none', 'abc').forms == {}
-    models = SegmentModels('abc')
-    models.add('post', Form.EXACT, product(3.0))
-    models.save(tmp_path / 'x')
-    assert SegmentModels.load(tmp_path / 'x', 'xyz').forms == {}
-    (tmp_path / 'cut').write_bytes((tmp_path / 'x').read_bytes()[:-9])
-    with pytest.raises(FileRefused):
-        SegmentModels.load(tmp_path / 'cut', 'abc')
 
 
 def zipped(content: bytes) -> torch.Tensor:

@@ -7,7 +7,6 @@ from torch.nn.functional import linear
 
 pytest.importorskip('openvino')
 
-from prepared_network import made_up_images
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
@@ -18,7 +17,7 @@ from deadline_perception.extras.preparation.segment_check import (
 )
 from deadline_perception.extras.preparation.segment_choice import SegmentChoice
 from deadline_perception.extras.preparation.segment_models import SegmentModels
-from deadline_perception.extras.preparation.segments import check_images, prepare
+from deadline_perception.extras.preparation.segments import prepare
 from deadline_perception.extras.preparation.store_writer import StoreWriter
 from deadline_perception.networks.multi_path.suppression import nms
 
@@ -61,25 +60,6 @@ def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
     assert made and set(made) <= missing and not any(key.startswith('pre') for key in made)
 
 
-def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path, monkeypatch):
-    made = {}
-    network = prepared.network()
-    make = lambda self, key, calls: made.update({key: len(calls)}) is None  # noqa: E731
-    monkeypatch.setattr(SegmentMaker, 'make', make)
-    prepare(network, list(prepared.images), store_in(tmp_path / 'store'), 1)
-    counts = {count for key, count in made.items() if not key.startswith('skip')}
-    assert counts == {len(prepared.images)}  # some images skip
-    keys = network.path_space.carriers()
-    assert made.keys() == {key for key in keys if not key.startswith(('pre', 'post'))}
-
-
-@pytest.mark.parametrize('count', [0, 7])
-def test_too_few_images_are_refused(prepared, count):
-    words = f'{count} images to prepare segments with, expected at least 8'
-    with pytest.raises(ValueError, match=words):
-        check_images(made_up_images(count))
-
-
 def calls_of(compute, *shapes):
     rng = torch.Generator().manual_seed(0)
     found = []
@@ -88,20 +68,6 @@ def calls_of(compute, *shapes):
             inputs = {'x': tuple(torch.randn(shape, generator=rng) for shape in shapes)}
             found.append(TensorCall(compute, inputs, compute(inputs)))
     return found
-
-
-def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
-    weight = torch.randn(64, 64)
-
-    def wide(values):  # a small signal on large numbers, which cancel
-        x = values['x'][0] + 1e4
-        return (linear(x, weight) - linear(torch.full_like(x, 1e4), weight),)
-
-    store = store_in(tmp_path)
-    maker_of(store).make('wide', calls_of(wide, (4, 64)))
-    segment = store.segments['wide']
-    assert segment.form is not Form.INT8
-    assert '8 bit' in segment.reason or 'dB' in segment.reason
 
 
 @pytest.mark.parametrize(
@@ -130,7 +96,7 @@ def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):
     assert segment.form is not Form.INT8 and 'ended the process' in segment.reason
 
 
-def test_what_is_exact_is_held_to_its_largest_error():
+def test_errors_by_hand():
     right = np.float32([-640.0, 3.0])
     one, none = np.ones(1, np.float32), np.zeros((0, 4), np.float32)
     assert peak_to_error_db((right,), (right + np.float32(0.064),)) == pytest.approx(80.0, abs=0.01)
@@ -140,6 +106,13 @@ def test_what_is_exact_is_held_to_its_largest_error():
     for broken in (np.float32([-640.0, np.nan]), np.float32([-640.0])):
         assert peak_to_error_db((right,), (broken,)) == -200.0
     assert peak_to_error_db((np.zeros(2),), (np.ones(2),)) == -200.0
+    right = np.float32([3.0, 5.0])  # variance 1
+    assert signal_to_error_db((right,), (right + 0.1,)) == pytest.approx(20.0, abs=1e-4)
+    assert signal_to_error_db((right, right), (right, right + 1.0)) == pytest.approx(0.0, abs=1e-4)
+    assert signal_to_error_db((right,), (right,)) == 200.0
+    for broken in (np.float32([3.0, np.nan]), np.float32([3.0, np.inf]), np.float32([3.0])):
+        assert signal_to_error_db((right,), (broken,)) == -200.0
+    assert signal_to_error_db((np.ones(2),), (np.zeros(2),)) == -200.0
 
 
 def test_a_selection_is_traced_where_openvino_lacks_its_operators_and_gives_the_same_rows(tmp_path):
@@ -163,16 +136,6 @@ def test_a_selection_is_traced_where_openvino_lacks_its_operators_and_gives_the_
     assert (
         segment.form is Form.EXACT or not segment.reason
     )  # not worth its memory; never for its error
-
-
-def test_signal_to_error_is_that_of_the_worst_array_against_its_deviation():
-    right = np.float32([3.0, 5.0])  # variance 1
-    assert signal_to_error_db((right,), (right + 0.1,)) == pytest.approx(20.0, abs=1e-4)
-    assert signal_to_error_db((right, right), (right, right + 1.0)) == pytest.approx(0.0, abs=1e-4)
-    assert signal_to_error_db((right,), (right,)) == 200.0
-    for broken in (np.float32([3.0, np.nan]), np.float32([3.0, np.inf]), np.float32([3.0])):
-        assert signal_to_error_db((right,), (broken,)) == -200.0
-    assert signal_to_error_db((np.ones(2),), (np.zeros(2),)) == -200.0
 
 
 def test_a_form_that_was_tried_and_left_may_be_tried_again(tmp_path):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from deadline_perception.engines.segment_store import default_store_folder
-from deadline_perception.extras.preparation.store_lock import store_lock
 
 HOLDER = """
 import sys
@@ -55,15 +53,3 @@ def test_a_second_process_waits_for_the_first(folder):
     finally:
         end(first)
         end(second)
-
-
-def test_a_cache_that_is_cleared_meanwhile_has_a_lock_of_its_own(folder):
-    with store_lock(folder):
-        waiting = start(folder)
-        assert waiting.stdout.readline() == 'waits\n'
-        shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-    try:
-        assert waiting.stdout.readline() == 'holds\n' and (folder / '.lock').exists()
-    finally:
-        end(waiting)

@@ -82,8 +82,5 @@ def test_a_light_of_which_the_image_shows_less_than_a_pixel_may_have_any_lamp():
     thin = frame(grey(60, 100), (99.6, 10, 100, 30, 0, 0))
     (view,) = annotated_views([thin], ('traffic_light',), backgrounds=0)
     assert view.classes == REFINED['traffic_light']
-
-
-def test_a_view_without_a_class_is_refused():
     with pytest.raises(ValueError, match='an object has no class'):
         ObjectView(GREY, (0, 0, 9, 9), ())

@@ -1,4 +1,3 @@
-import cv2
 import numpy as np
 import pytest
 from plain_images import grey
@@ -10,64 +9,9 @@ from deadline_perception.extras.rendered_drive.single_object import (
     render_object,
     render_views,
 )
-from deadline_perception.extras.rendered_drive.street_furniture import sign_sprite
-from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES, SIGN_FACES
+from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES
 
 BACKGROUND = grey(60, 60, 128)
-
-
-OTHERS = {name: face for name, face in SIGN_FACES.items() if not face.isdigit()}
-
-
-def shrunk(image) -> np.ndarray:
-    return cv2.resize(image, (48, 48), interpolation=cv2.INTER_AREA).astype(np.float64)
-
-
-def cut_out(view) -> np.ndarray:
-    """The box of a view as 48 x 48 px, float64."""
-    left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
-    return shrunk(view.image_bgr[top:bottom, left:right])
-
-
-def likeness(view, face: str) -> float:
-    """Correlation of a rendered sign with a face, over the pixels of the face."""
-    sprite = shrunk(sign_sprite(face))
-    inside = sprite[..., 3] > 200
-    return float(np.corrcoef(cut_out(view)[inside].ravel(), sprite[inside][:, :3].ravel())[0, 1])
-
-
-@pytest.mark.parametrize('name', OTHERS)
-def test_a_rendered_sign_is_most_like_the_face_of_its_meaning(name):
-    generators = [np.random.default_rng(seed) for seed in range(8)]
-    views = [render_object(generator, name, 128.0, BACKGROUND) for generator in generators]
-
-    def like(meaning):
-        return np.mean([likeness(view, OTHERS[meaning]) for view in views])
-
-    assert max(OTHERS, key=like) == name
-
-
-@pytest.mark.parametrize('name', CLASS_NAMES[1:])
-@pytest.mark.parametrize('size', [8.0, 40.0])
-def test_an_object_is_as_long_as_asked_for_and_lies_within_its_view(name, size):
-    view = render_object(np.random.default_rng(1), name, size, BACKGROUND)
-    assert view.classes == (name,) and abs(view.size_px - size) < 0.12 * size + 0.6
-    height, width = view.image_bgr.shape[:2]
-    left, top, right, bottom = view.box_xyxy_px
-    assert 0 <= left < right <= width and 0 <= top < bottom <= height
-    inside = view.image_bgr[round(top) : round(bottom), round(left) : round(right)]
-    assert np.abs(inside.astype(int) - 128).mean() > 3  # something was painted
-
-
-def test_the_seed_decides_the_objects():
-    views = [render_views(('stop', 'person'), 3, [BACKGROUND], seed=seed) for seed in (7, 7, 8)]
-    assert len(views[0]) == 6
-    for one, again in zip(views[0], views[1]):
-        np.testing.assert_array_equal(one.image_bgr, again.image_bgr)
-    assert any(
-        one.image_bgr.shape != other.image_bgr.shape or (one.image_bgr != other.image_bgr).any()
-        for one, other in zip(views[0], views[2])
-    )
 
 
 def test_what_is_gathered_has_annotated_objects_background_and_every_class_that_can_be_rendered():

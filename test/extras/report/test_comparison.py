@@ -6,32 +6,13 @@ import re
 import pytest
 from recorded_run import UNSTAMPED
 
-from deadline_perception.extras.report.comparison import (
-    ComparedFigure,
-    compared_figures,
-    compared_paths,
-    write_comparison,
-)
+from deadline_perception.extras.report.comparison import compared_figures, write_comparison
 from deadline_perception.extras.report.summary import summarise
 
 
 def cells(*recordings):
     summaries = [summarise(recording, {}) for recording in recordings]
     return {row.label: row.cells()[1:] for row in compared_figures(summaries)}
-
-
-@pytest.mark.parametrize(
-    'values, digits, shown',
-    [
-        ((1.25, 0.0), 2, ['1.25', '0.00', '-1.25']),
-        ((80, 81), 0, ['80', '81', '+1']),
-        ((5.04, 5.01), 1, ['5.0', '5.0', '0.0']),
-        ((None, 3.0), 1, ['–', '3.0', '–']),
-        ((3.0, None), 1, ['3.0', '–', '–']),
-    ],
-)
-def test_a_difference_is_the_second_less_the_first(values, digits, shown):
-    assert ComparedFigure('latency', values, digits).cells() == ['latency', *shown]
 
 
 def test_rows_hold_the_figures_of_both_summaries(recorded, drive):
@@ -46,16 +27,6 @@ def test_rows_hold_the_figures_of_both_summaries(recorded, drive):
     assert shown['AP50'][0] == shown['AP50 of vehicle'][2] == '–' != shown['AP50'][1]
 
 
-def test_paths_are_those_of_either_run_as_shares(recorded):
-    both = {'path': 'both'}
-    late = {'path': 'late'}
-    runs = recorded(both, both), recorded(both, late, late, {})
-    summaries = [summarise(run, {}) for run in runs]
-    rows = {row.label: row.cells()[1:] for row in compared_paths(summaries)}
-    assert rows['both'] == ['100.0', '25.0', '-75.0'] and rows['late'] == ['0.0', '50.0', '+50.0']
-    assert next(iter(rows)) == 'both'
-
-
 def test_page_and_summary_show_both_runs_under_one_cursor(drive, images, tmp_path):
     out = tmp_path / 'out'
     summaries = write_comparison([drive, drive], ['a.mcap', 'b.mcap'], out, source=images(60))
@@ -66,6 +37,8 @@ def test_page_and_summary_show_both_runs_under_one_cursor(drive, images, tmp_pat
     assert len(data['runs']) == 2 and data['runs'][0] == data['runs'][1]
     assert all(frame['picture'] for frame in data['runs'][0])
     assert 'could not be matched' not in page
+    with pytest.raises(ValueError, match='3 recordings with 3 names, expected 2'):
+        write_comparison([drive] * 3, ['a', 'b', 'c'], tmp_path)
 
 
 def test_runs_without_stamps_or_their_images_say_so(recorded, images, no_charts, tmp_path):
@@ -77,8 +50,3 @@ def test_runs_without_stamps_or_their_images_say_so(recorded, images, no_charts,
     assert 'could not be matched with the stamps of one.mcap' in page
     assert '<b>two</b>' not in page and '&lt;b&gt;two&lt;/b&gt;' in page
     assert 'id="viewer"' not in page
-
-
-def test_anything_but_two_runs_is_refused(drive, tmp_path):
-    with pytest.raises(ValueError, match='3 recordings with 3 names, expected 2'):
-        write_comparison([drive] * 3, ['a', 'b', 'c'], tmp_path)

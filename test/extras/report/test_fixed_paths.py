@@ -16,7 +16,6 @@ from deadline_perception.extras.report import fixed_paths
 from deadline_perception.extras.report.fixed_paths import (
     FixedPaths,
     InTime,
-    chosen_paths,
     compared,
     measure_fixed_paths,
     results_of,
@@ -27,7 +26,6 @@ from deadline_perception.extras.report.report import report_page
 from deadline_perception.extras.report.summary import summarise
 
 FAST, MIDDLE, SLOW = (MAGNIFIER.parse(name) for name in ('zfar-n1', 'znear-n1', 'ztele-n4'))
-TIMES_MS = {FAST: 5.0, MIDDLE: 20.0, SLOW: 60.0}
 BOX = [16.0, 12.0, 32.0, 24.0]  # where an invented network finds something in 64x48 px
 FOUND = Detections(np.array([BOX]), np.array([0.9]), np.array([0]))
 NOTHING = Detections.none()
@@ -72,25 +70,6 @@ def test_a_path_of_several_looks_counts_alone_and_with_its_first_one(run):
     with_first = rows['slow first']
     assert (rows['slow'].in_time, rows['slow'].ap50) == (0.5, 0.0)
     assert (with_first.in_time, with_first.ap50) == (1.0, pytest.approx(51 / 101))
-
-
-def test_times_are_slowed_down_as_those_of_the_run_were(run):
-    """The run took 40 ms on the path that takes 20 ms alone, so that 60 ms become 120."""
-    rows = in_run(run, middle=[(20.0, FOUND)], slow=[(60.0, FOUND)])
-    assert rows['middle'].in_time == 0.5 and rows['slow'].in_time == 0.0
-
-
-def test_held_against_are_the_ends_what_fits_and_what_was_used_most(run):
-    ready = [SLOW, FAST, MIDDLE]
-    labels = {
-        FAST: 'fastest',
-        MIDDLE: 'longest that fits the median time left, used most',
-        SLOW: 'longest',
-    }
-    times_ms = {**TIMES_MS, SLOW: 61.0}  # the median frame has 60 ms left
-    assert chosen_paths(run, ready, times_ms.get) == labels
-    assert list(chosen_paths(run, ready, TIMES_MS.get)) == [FAST, MIDDLE, SLOW]
-    assert 'fits' in chosen_paths(run, ready, TIMES_MS.get)[SLOW]
 
 
 def test_images_are_looked_at_again_within_the_time_for_it(run, monkeypatch):

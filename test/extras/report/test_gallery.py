@@ -1,23 +1,13 @@
 """Pictures belong to their frames, are spread over the run and show misses."""
 
-import base64
 from dataclasses import replace
 
-import cv2
 import numpy as np
 from made_up_labels import known
-from plain_images import grey
 from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.extras.data.records import Sequence
-from deadline_perception.extras.report import gallery as gallery_module
-from deadline_perception.extras.report.gallery import (
-    PICTURES,
-    chosen_frames,
-    frame_pictures,
-    gallery,
-    images_of,
-)
+from deadline_perception.extras.report.gallery import images_of
 from deadline_perception.extras.report.recorded_bag import read_recording
 
 
@@ -57,37 +47,3 @@ def test_known_objects_tell_where_an_even_rhythm_begins(tmp_path, images):
             run.boxes('/ground_truth', stamp_ns, [(boxes[index], 'vehicle', 1.0)])
     found = images_of(read_recording(tmp_path / 'run'), source)
     assert [frame.name for frame in found.values()] == [str(index) for index in range(3, 30)]
-
-
-def test_pictures_are_spread_and_show_misses(drive):
-    missed = [frame for frame in drive.frames if not frame.in_time]
-    chosen = chosen_frames(list(drive.frames))
-    stamps = [frame.stamp_ns for frame in chosen]
-    assert len(chosen) == PICTURES and stamps == sorted(set(stamps))
-    assert sum(not frame.in_time for frame in chosen) == min(3, len(missed)) > 0
-    assert len(chosen_frames(list(drive.frames)[:2])) == 2
-
-
-def test_pictures_are_jpegs_of_their_frames(drive, images):
-    pictures = gallery(drive, images(60))
-    assert len(pictures) == PICTURES
-    for picture in pictures:
-        jpeg = base64.b64decode(picture.data_uri.removeprefix('data:image/jpeg;base64,'))
-        image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
-        assert image.shape[1] == 640 and image.shape[0] > 380  # the image and the strip below it
-
-
-def test_clicks_have_pictures_up_to_a_limit_with_misses(drive, images, monkeypatch):
-    assert set(frame_pictures(drive, images(60))) == {frame.stamp_ns for frame in drive.frames}
-    monkeypatch.setattr(gallery_module, 'CLICKED', 10)
-    kept = frame_pictures(drive, images(60))
-    missed = [frame.stamp_ns for frame in drive.frames if not frame.in_time]
-    assert len(kept) == 10 and sum(stamp in kept for stamp in missed) >= min(5, len(missed))
-
-
-def test_known_objects_are_dashed():
-    picture = grey(380, 640, 100)
-    gallery_module.dash(picture, np.array([(100, 100, 300, 200)], np.float32))
-    edge = (picture[100:200, 100] == 255).all(axis=1)
-    assert edge.any() and not edge.all()
-    assert (picture[:, 350:] == 100).all()

@@ -31,15 +31,12 @@ FRAME = ViewedFrame(
 )
 
 
-def test_a_frame_in_words_names_time_path_and_every_decision():
+def test_a_frame_in_words_names_time_path_and_every_decision(monkeypatch):
     words = described(FRAME)
     assert '**23 of 50 ms**, bound 40: detected, in time' in words and '`r0.53`' in words
     assert '| scale | 0.53 | 2 of 3 | changed |' in words
     late = described(replace(FRAME, in_time=False, bound_ms=math.nan, path='', operators=()))
     assert '**missed**' in late and 'bound' not in late and 'no path' in late and '|' not in late
-
-
-def test_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, 'rerun', None)
     with pytest.raises(ViewError, match=r'pip install "deadline_perception\[view\]"'):
         LiveView()

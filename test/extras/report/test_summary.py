@@ -1,9 +1,7 @@
 """What a follower of the detections had at each deadline, and the figures that programs read."""
 
-import json
-
 import pytest
-from recorded_run import PATH, START_NS, UNSTAMPED, RunWriter
+from recorded_run import PATH, START_NS, RunWriter
 
 from deadline_perception.extras.data.bag_messages import BagMessages
 from deadline_perception.extras.data.message_definitions import message_types
@@ -55,36 +53,6 @@ def test_replaced_and_late_frames_are_scored_with_what_was_delivered_last_before
     assert [found.boxes_xyxy_px[:, 0].tolist() for found in outputs] == expected
     expected = [10.0, 11.0, 12.0, 13.0, 14.0]
     assert [ground_truth.boxes_xyxy_px[0, 0] for ground_truth in ground_truths] == expected
-
-
-def test_summary_has_the_promised_keys_and_is_valid_json(drive):
-    summary = summarise(drive, {'ros_distro': 'jazzy'})
-    assert {'deadline_miss_ratio', 'infeasible_ratio'} <= set(summary)
-    for name in ('latency_ms', 'bound_ms', 'overhead_ms', 'decision_us'):
-        assert set(summary[name]) == {'p50', 'p95', 'p99', 'max'}
-        assert 0 < summary[name]['p50'] <= summary[name]['max']
-    fates = [summary[f'frames_{fate}'] for fate in ('delivered', 'replaced', 'lost')]
-    assert summary['frames_sent'] == sum(fates) == 60
-    assert summary['frames_lost'] == 0 and summary['distinct_paths'] > 1
-    assert 0.4 < summary['ap50'] <= 1.0
-    assert (summary['ros_distro'], summary['device']) == ('jazzy', 'cpu (1 thread)')
-    json.dumps(summary, allow_nan=False)
-
-
-def test_accuracy_is_null_without_ground_truth_and_nan_never_reaches_the_json(recorded):
-    summary = summarise(recorded(UNSTAMPED), {})
-    assert summary['ap50'] is None and summary['latency_ms']['p50'] is None
-    json.dumps(summary, allow_nan=False)
-
-
-def test_paths_are_listed_most_used_first(recorded):
-    ran = (PATH, 50.0), (OTHER_PATH, 20.0), (PATH, 70.0), (PATH, 60.0)
-    frames = [frame(path, network_ms, quality=0.3) for path, network_ms in ran]
-    first, second = path_uses(recorded(*frames))
-    expected = (PATH, 3, 60.0, 70.0)
-    assert (first.path, first.frames, first.network_p50_ms, first.network_max_ms) == expected
-    assert first.quality == pytest.approx(0.3)
-    assert (second.path, second.frames, second.misses) == (OTHER_PATH, 1, 0)
 
 
 def test_times_of_a_path_are_those_of_frames_that_ran_all_its_passes(recorded, no_charts):

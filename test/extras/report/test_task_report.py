@@ -48,7 +48,7 @@ JOBS = [
 ]
 
 
-def test_figures_of_each_task(tmp_path):
+def test_figures_of_each_task_with_a_timeline_and_the_notes(tmp_path):
     write_jobs(tmp_path / 'run', JOBS)
     (front, rear), ending = read_jobs(tmp_path / 'run')
     assert ending == ''
@@ -59,10 +59,6 @@ def test_figures_of_each_task(tmp_path):
     expected |= {'mean_period_ms': 100.0, 'share': 100.0 / 230.0}
     assert {name: found['front'][name] for name in expected} == pytest.approx(expected)
     assert found['rear']['mean_time_ms'] == pytest.approx(20.0)
-
-
-def test_page_shows_a_timeline_and_the_notes(tmp_path):
-    write_jobs(tmp_path / 'run', JOBS)
     summary = write_task_report(tmp_path / 'run', tmp_path / 'out', ['a <note>'])
     assert json.loads((tmp_path / 'out/summary.json').read_text())['tasks'] == summary
     page = (tmp_path / 'out/report.html').read_text()

@@ -73,13 +73,6 @@ def test_frames_of_unknown_age_are_neither_missed_nor_met(recorded):
     assert alone['deadline_miss_ratio'] is alone['infeasible_ratio'] is None
 
 
-def test_paths_and_switches_count_only_frames_whose_network_finished(recording):
-    figures = network_figures(recording)
-    assert figures['distinct_paths'] == 2
-    assert figures['path_switches'] == 2  # full, full, (coasted), cheap, cheap, full
-    assert figures['decision_us']['max'] == 10.0
-
-
 def test_frames_that_the_recorder_did_not_see_sent_count_as_sent(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
         run.camera(stamp(1))

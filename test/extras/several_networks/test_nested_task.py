@@ -8,10 +8,7 @@ from plain_images import noise
 from scheduled_jobs import ended_job
 
 from deadline_perception.extras.several_networks.nested_task import evenly_spaced, load_nested_task
-from deadline_perception.extras.several_networks.scheduling.quality import (
-    DetectedInTime,
-    TotalAccuracy,
-)
+from deadline_perception.extras.several_networks.scheduling.quality import TotalAccuracy
 from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.loading import SetupError
@@ -49,21 +46,6 @@ def load(profiles, tmp_path):
         return load_nested_task(request, tmp_path, warm=False)
 
     return make
-
-
-def test_levels_are_the_best_paths_and_quality_falls_with_the_period(load):
-    task = load('front')
-    times_ms = [task.forecast.forecast_ms(path) for path in task.paths]
-    assert times_ms == sorted(times_ms)
-    assert len(task.paths) >= 3
-    assert isinstance(task.quality, DetectedInTime)
-    options = task.options(10.0, task.bounds_ms(), task.segments_ms())
-    assert len(options) == 2 * len(task.paths)
-    often, seldom = (
-        [option.quality for option in options if option.period_ms == period_ms]
-        for period_ms in (100.0, 200.0)
-    )
-    assert often == sorted(often) and all(short >= long for short, long in zip(often, seldom))
 
 
 def test_segments_are_shorter_than_their_jobs_and_deadlines_go_with_the_options(load):

@@ -37,13 +37,6 @@ def task(name, weight=1.0, periods_ms=(100.0, 200.0)):
     )
 
 
-def test_one_task_alone_gets_its_best_level_as_often_as_it_may():
-    schedule = make_schedule([task('front')], 10.0)
-    assert schedule.plans['front'].level == 3 and schedule.plans['front'].period_ms == 100.0
-    assert schedule.plans['front'].times_ms == schedule.bounds_ms[0] == pytest.approx(LEVELS_MS)
-    assert (schedule.names, schedule.refusal, schedule.speed_mps) == (('front',), '', 10.0)
-
-
 def test_what_is_selected_is_schedulable_and_the_heavier_task_gets_no_less():
     weights = {'front': 3.0, 'left': 1.0, 'right': 1.0}
     tasks = [task(name, weight, (100.0,)) for name, weight in weights.items()]
@@ -53,6 +46,10 @@ def test_what_is_selected_is_schedulable_and_the_heavier_task_gets_no_less():
     assert levels[0] >= max(levels[1:])
     # All at 100 ms: their times must add up to at most 100 ms, which leaves no room for the best of all three.
     assert sum(LEVELS_MS[level] for level in levels) <= 100.0 and levels != [3, 3, 3]
+    with pytest.raises(ValueError):
+        make_schedule([], 10.0)
+    with pytest.raises(ValueError, match='-1'):
+        make_schedule([task('front')], -1.0)
 
 
 def test_where_nothing_fits_each_task_gets_its_cheapest_level_as_seldom_as_it_may_and_it_is_said():
@@ -64,13 +61,6 @@ def test_where_nothing_fits_each_task_gets_its_cheapest_level_as_seldom_as_it_ma
     assert not schedule.allocation.schedulable
     assert 'front' in schedule.refusal
     assert 'rear' in schedule.refusal
-
-
-def test_no_task_and_a_speed_below_zero_are_refused():
-    with pytest.raises(ValueError):
-        make_schedule([], 10.0)
-    with pytest.raises(ValueError, match='-1'):
-        make_schedule([task('front')], -1.0)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The scheduler with real, tiny networks: order, levels, aborts, failures and hangs; times are only ever compared
 loosely."""
 
-import math
 import threading
 import time
 from types import SimpleNamespace
@@ -338,34 +337,7 @@ def test_a_job_that_preempts_and_hangs_leaves_the_preempted_one_to_the_next_thre
     stuck.set()
 
 
-def test_a_job_that_is_preempted_when_the_scheduler_stops_is_aborted(traced):
-    found = traced.bench()
-    found.follow(slow=(0, 6e4, (1e4,)), quick=(0, 2e4, (1e4,)))
-    found.submit('slow')
-    wait(lambda: traced.trace, 'its first segment')
-    found.submit('quick')
-    traced.gates['slow'].set()
-    wait(lambda: len(traced.trace) == 2, 'the preemption')
-    threading.Timer(0.05, traced.gates['quick'].set).start()
-    assert found.scheduler.stop()
-    assert found.outcomes('slow') == found.outcomes('quick') == [Outcome.ABORTED]
-
-
-def test_deadlines_before_the_ends_of_periods_are_those_of_jobs(bench):
-    found = bench({'task': QUICK})
-    times_ms = (20.0, 200.0, 600.0)
-    plans = [(0, 800.0, times_ms, 400.0)] * 2 + [(0, 800.0, times_ms, math.inf, 0)]
-    for number, plan in enumerate(plans):
-        found.follow(task=plan)
-        found.submit('task')
-        found.wait_for(number + 1)
-    first, second, third = found.records
-    assert second.arrived_ms == pytest.approx(first.arrived_ms + 800.0)
-    assert second.conditions.budget_ms == 400.0
-    assert [first.level, second.level, third.level] == [1, 1, 0]
-
-
-def test_rejected_images_are_no_jobs(bench):
+def test_rejected_images_are_no_jobs_and_plans_of_other_tasks_are_refused(bench):
     found = bench({'task': QUICK})
     found.follow(task=(0, 500.0, (1.0,)))
     found.submit('task', image='broken')
@@ -373,6 +345,8 @@ def test_rejected_images_are_no_jobs(bench):
     found.submit('task')
     wait(lambda: found.results('task'), 'the good image')
     assert found.counts['task'].jobs == 1
+    with pytest.raises(ValueError, match='plan is of other, expected tasks among task'):
+        bench({'task': QUICK}).follow(other=(0, 1.0, (1.0,)))
 
 
 @pytest.mark.parametrize(
@@ -391,22 +365,9 @@ def test_refuses_plans_that_are_none(values):
         TaskPlan(*values)
 
 
-def test_refuses_plans_of_other_tasks(bench):
-    with pytest.raises(ValueError, match='plan is of other, expected tasks among task'):
-        bench({'task': QUICK}).follow(other=(0, 1.0, (1.0,)))
-
-
 def test_counts_state_their_limit():
     count = TaskCount()
     assert (count.misses, count.miss_ratio_upper_95) == (0, 1.0)
     for outcome in [Outcome.DETECTED] * 99 + [Outcome.LATE]:
         count.note(ended_job(outcome))
     assert (count.jobs, count.misses) == (100, 1) and 0.04 < count.miss_ratio_upper_95 < 0.05
-
-
-def test_every_kind_of_trouble_is_counted():
-    count, long = TaskCount(), ended_job(Outcome.ABORTED, started_ms=1.0, ended_ms=28.0)
-    for job in (ended_job(), ended_job(level=2), long, ended_job(Outcome.FAILED, 'why')):
-        count.note(job)
-    assert (count.jobs, count.misses, count.raised, count.last_failure) == (4, 2, 1, 'why')
-    assert long.overran and long.took_ms == 27.0 and not ended_job().overran

@@ -1,5 +1,3 @@
-import os
-
 import pytest
 
 from deadline_perception.extras.several_networks.task_file import (
@@ -67,11 +65,3 @@ def test_says_what_is_wrong(tmp_path, text, words):
     assert words in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 800
-
-
-def test_a_pipe_is_not_waited_for_and_no_file_is_named(tmp_path):
-    with pytest.raises(TaskFileError, match='tasks.yaml cannot be read'):
-        read_tasks(tmp_path / 'tasks.yaml')
-    os.mkfifo(tmp_path / 'tasks.yaml')
-    with pytest.raises(TaskFileError, match='it is no ordinary file but a pipe'):
-        read_tasks(tmp_path / 'tasks.yaml')

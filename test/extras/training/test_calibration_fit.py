@@ -7,7 +7,7 @@ from deadline_perception.extras.training.calibration_fit import fit_calibration
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 
 
-def test_a_fit_finds_the_curve_that_made_the_scores():
+def test_a_fit_finds_the_curve_that_made_the_scores_and_takes_that_of_all_for_a_rare_class():
     rng = np.random.default_rng(1)
     truth = ScoreCalibration((0.5, 1.5), (-1.0, 0.5))
     scores = [rng.random(20_000) for _ in range(2)]
@@ -18,9 +18,6 @@ def test_a_fit_finds_the_curve_that_made_the_scores():
     found = fit_calibration(scores, hits)
     assert found.slopes == pytest.approx(truth.slopes, abs=0.05)
     assert found.offsets == pytest.approx(truth.offsets, abs=0.08)
-
-
-def test_a_class_with_few_detections_takes_the_curve_of_all():
     rng = np.random.default_rng(2)
     scores = rng.random(10_000)
     hits = rng.random(len(scores)) < scores / 2

@@ -8,7 +8,6 @@ from made_up_labels import target_objects
 from deadline_perception.extras.training.dense_targets import assign_anchors
 from deadline_perception.extras.training.first_stage import DenseStage, first_stage_of
 from deadline_perception.extras.training.losses import path_losses
-from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.extras.training.strategies import TrainedPath
 from deadline_perception.networks.multi_path.dense.configuration import STREET
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
@@ -28,15 +27,6 @@ def test_an_object_takes_the_anchors_that_fit_it_and_lie_in_it():
     beside = (centres == np.float32([56, 64])).all(1)  # 24 px to one side, 40 to the other
     if beside.any():
         np.testing.assert_allclose(found.centred[beside], (24 / 40) ** 0.5, rtol=1e-5)
-
-
-def test_an_object_between_all_centres_keeps_its_best_anchor():
-    found = assign_anchors(SIZE, target_objects([[33, 33, 38, 38]], [0]))
-    assert len(found.positives) == 1
-    np.testing.assert_array_equal(found.boxes, np.float32([[33, 33, 38, 38]]))
-
-
-def test_no_object_takes_no_anchor_and_crowd_is_neither_right_nor_wrong():
     found = assign_anchors(SIZE, target_objects(crowd=[[0, 0, 128, 128]]))
     assert len(found.positives) == 0 and found.boxes.shape == (0, 4)
     assert 0 < len(found.crowd) < found.count
@@ -59,29 +49,6 @@ def _targets(network, *objects):
 
 def _images(count):
     return torch.randn(count, 3, *SIZE, generator=torch.Generator().manual_seed(0))
-
-
-def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
-    """As processes share a batch: each has its images, all know the numbers of positives of all."""
-    stage, path = first_stage_of(network), network.path_space.largest
-    few = target_objects([[32, 32, 96, 96]], [1])
-    many = target_objects(
-        [[8 * x, 8 * y, 8 * x + 30, 8 * y + 30] for x in (0, 4, 8) for y in (0, 4, 8)], [0] * 9
-    )
-    images = _images(2)
-
-    def losses(share, targets):
-        with torch.no_grad():
-            levels = pyramid_features(network, images[share], path)
-            return stage.answer(network, levels, targets, TrainedPath(path, (2,)), 2, None).losses
-
-    whole = _targets(network, few, many)
-    parts = [
-        losses(slice(number, number + 1), replace(_targets(network, one), totals=whole.totals))
-        for number, one in enumerate((few, many))
-    ]
-    for name, loss in losses(slice(0, 2), whole).items():
-        torch.testing.assert_close(sum(part[name] for part in parts), loss, rtol=1e-4, atol=1e-5)
 
 
 def test_a_class_that_a_source_does_not_name_takes_no_part(network):

@@ -2,10 +2,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
-from deadline_perception.extras.evaluation.average_precision import (
-    AveragePrecision,
-    ClassPrecision,
-)
+from deadline_perception.extras.evaluation.average_precision import AveragePrecision, ClassPrecision
 from deadline_perception.extras.training.kept_apart import (
     MOST_KEPT,
     judged_by,
@@ -32,14 +29,11 @@ def test_a_tenth_is_not_learnt_and_small_sources_are_learnt_whole():
         judged_by([sequence(3, annotated=False)])
 
 
-def test_mean_is_over_classes_with_known_objects():
+def test_says_whether_the_weights_are_better_than_the_start_and_on_how_many_steps():
     of = {'car': ClassPrecision(4, 0.5, 0.7), 'bus': ClassPrecision(0, None, None)}
     precision = AveragePrecision(3, 0.5, 0.7, None, None, None, None, of)
     assert mean_ap(precision, ('car', 'bus', 'dog')) == 0.5
     assert mean_ap(precision, ('bus',)) is None
-
-
-def test_says_whether_the_weights_are_better_than_the_start_and_on_how_many_steps():
     assert verdict(0.334, 0.351, 6, 300, 300) == [
         'start 33.4 -> now 35.1 AP on 6 images kept apart, 300 of 300 steps done'
     ]

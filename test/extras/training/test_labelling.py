@@ -4,17 +4,15 @@ import cv2
 import numpy as np
 import pytest
 from invented_networks import InventedRun, make_single
-from made_up_labels import PERSON, SIGN, VEHICLE, found, job, known, log_of
+from made_up_labels import PERSON, SIGN, VEHICLE, found, known, log_of
 from plain_images import grey
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.extras.data.records import Frame
-from deadline_perception.extras.training.label_log import SeenImage
 from deadline_perception.extras.training.labelling import (
     LabelJob,
     LabellingError,
     Teacher,
-    judge,
     new_boxes,
     see_all,
 )
@@ -23,8 +21,9 @@ from deadline_perception.extras.training.score_thresholds import ScoreThreshold
 HALF = ScoreThreshold(0.5)
 
 
-LEFT, NEXT = [0, 0, 9, 9], [20, 0, 29, 9]
+LEFT, NEXT, MORE = [0, 0, 9, 9], [20, 0, 29, 9], [40, 0, 49, 9]
 LARGE, HIGH = [0, 0, 100, 98], [0, 0, 100, 40]
+BOTH = [[*LARGE, 0.9, 1], [*HIGH, 0.9, 1]]
 
 
 @pytest.mark.parametrize(
@@ -32,26 +31,16 @@ LARGE, HIGH = [0, 0, 100, 98], [0, 0, 100, 40]
     [
         # Sure, sure, unsure (True), and too unsure, at a threshold of 0.5.
         (
-            [[*LEFT, 0.8, 1], [*NEXT, 0.5, 1], [40, 0, 49, 9, 0.3, 1], [60, 0, 69, 9, 0.15, 1]],
+            [[*LEFT, 0.8, 1], [*NEXT, 0.5, 1], [*MORE, 0.3, 1], [60, 0, 69, 9, 0.15, 1]],
             None,
             (),
-            [(LEFT, False), (NEXT, False), ([40, 0, 49, 9], True)],
+            [(LEFT, False), (NEXT, False), (MORE, True)],
         ),
         # A class that is marked, one with a threshold, and one without.
-        (
-            [[*LEFT, 0.9, VEHICLE], [*NEXT, 0.9, PERSON], [40, 0, 49, 9, 0.9, 3]],
-            [],
-            (VEHICLE,),
-            [(NEXT, False)],
-        ),
+        ([[*LEFT, 0.9, VEHICLE], [*NEXT, 0.9, PERSON], [*MORE, 0.9, 3]], [], (0,), [(NEXT, False)]),
         # On a known object of another class lies that object, on a crowd of it anything may.
-        ([[*LARGE, 0.9, 1], [*HIGH, 0.9, 1]], [[0, 0, 100, 100, 0, 0]], (0,), [(HIGH, False)]),
-        (
-            [[*LARGE, 0.9, 1], [*HIGH, 0.9, 1]],
-            [[0, 0, 100, 100, 0, 1]],
-            (0,),
-            [(LARGE, False), (HIGH, False)],
-        ),
+        (BOTH, [[0, 0, 100, 100, 0, 0]], (0,), [(HIGH, False)]),
+        (BOTH, [[0, 0, 100, 100, 0, 1]], (0,), [(LARGE, False), (HIGH, False)]),
         # Less than a pixel is no object; one object seen as two classes is the likelier.
         ([[90, 0, 90, 50, 0.9, 1], [*LEFT, 0.8, 1]], None, (), [(LEFT, False)]),
         ([[*LARGE, 0.9, PERSON], [0, 0, 100, 95, 0.7, SIGN]], None, (), [(LARGE, False)]),
@@ -64,60 +53,6 @@ def test_what_is_added_to_the_known_objects_of_an_image(boxes, marked, classes, 
     assert list(zip(new.boxes_xyxy_px.tolist(), unsure.tolist())) == added
     nothing, _ = new_boxes(found(*boxes), None, frozenset(), {PERSON: ScoreThreshold(None)})
     assert len(nothing) == 0
-
-
-def test_thresholds_come_from_the_images_that_mark_the_class(tmp_path):
-    """Persons are known in 40 images, where boxes of 0.4 are right and those of 0.2 wrong; vehicles in none."""
-    objects = known([10, 10, 20, 30, PERSON, 0])
-    jobs = [job(number, objects, [PERSON], measures=True) for number in range(40)]
-    jobs.append(job(40, name='a.png'))
-    right = [10, 10, 20, 30, 0.4, PERSON]
-    wrong = [50, 10, 60, 30, 0.2, PERSON]
-    seen = SeenImage((90, 60), (found(right, wrong, [50, 10, 60, 30, 0.9, VEHICLE]),))
-    teacher = Teacher('one', None, np.array([PERSON, VEHICLE]))
-    judgement = judge(log_of(tmp_path, *[seen] * 41), jobs, [teacher], 3, 0.6)
-    of_person = judgement.thresholds[PERSON]
-    assert (of_person.score, of_person.objects) == pytest.approx((0.4, 40))
-    assert judgement.thresholds[VEHICLE] == ScoreThreshold(0.6)
-    assert judgement.labelled == {PERSON, VEHICLE}
-    assert SIGN not in judgement.thresholds and judgement.weights.tolist() == [[1.0, 1.0, 0.0]]
-
-
-def test_teachers_that_disagree_are_believed_by_what_they_are_worth(tmp_path):
-    objects = known([10, 10, 20, 30, PERSON, 0])
-    jobs = [job(number, objects, [PERSON], measures=True) for number in range(40)]
-    seen = SeenImage(
-        (90, 60), (found([10, 10, 20, 30, 0.4, PERSON]), found([50, 10, 60, 30, 0.9, PERSON]))
-    )
-    teachers = [Teacher(name, None, np.array([PERSON])) for name in ('right', 'wrong')]
-    judgement = judge(log_of(tmp_path, *[seen] * 40), jobs, teachers, 3, 0.6)
-    assert judgement.weights[:, PERSON].tolist() == [1.0, 0.0]
-    of_person = judgement.thresholds[PERSON]
-    assert (of_person.precision, of_person.recall) == (1.0, 1.0)
-
-
-def test_images_come_in_order_also_after_a_stop_and_broken_ones_are_noted(tmp_path, monkeypatch):
-    boxes = found([0, 0, 9, 9, 0.9, 1], [0, 0, 9, 9, 0.9, 0], [0, 0, 9, 9, 0.01, 1])
-    monkeypatch.setattr(InventedRun, 'result', lambda run: boxes)
-
-    def broken():
-        raise ValueError('b.png cannot be decoded')
-
-    jobs = [job(number) for number in range(4)]
-    jobs[1] = LabelJob(Frame('frame1', 1, broken), frozenset())
-    file = tmp_path / 'out/frame2.png'
-    jobs[2] = LabelJob(jobs[2].frame, frozenset(), 'out/frame2.png', file)
-    # what it calls 0 is not asked for
-    teachers = [Teacher('one', make_single(), np.array([-1, PERSON]))]
-    log, told = log_of(tmp_path), []
-    report = lambda n, *_: told.append(n)  # noqa: E731
-    assert not see_all(log, jobs, teachers, stop=lambda: log.count == 2, report=report)
-    assert see_all(log, jobs, teachers, report=report)
-    assert told == [1, 2, 3, 4]
-    seen = list(log)
-    assert seen[1].unreadable == 'b.png cannot be decoded' and seen[1].found == ()
-    assert seen[0].size == (90, 60) and seen[0].found[0].labels.tolist() == [PERSON]
-    assert cv2.imread(str(file)).shape == (60, 90, 3)
 
 
 def test_data_that_vanish_end_the_run_and_it_goes_on_once_they_are_back(tmp_path, monkeypatch):

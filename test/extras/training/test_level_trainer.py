@@ -62,15 +62,12 @@ def test_the_loss_of_one_possible_class_is_the_cross_entropy_and_of_all_classes_
     assert float(possible_loss(logits, two)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_loss_that_is_no_number_ends_the_run(source):
+def test_what_does_not_belong_together_and_a_loss_that_is_no_number_are_refused(source, tmp_path):
     one = trainer(source)
     with torch.no_grad():
         one.network.head.bias[0] = float('nan')
     with pytest.raises(TrainingDiverged, match='loss of step 0 is nan; try a lower.*0.004'):
         one.run()
-
-
-def test_what_does_not_belong_together_is_refused(source, tmp_path):
     with pytest.raises(ValueError, match='crops of 32 px are of the classes .*, expected 32 px'):
         LevelTrainer(build_classifier(CONFIG, ('a', 'b', 'c')), source, PLAN)
     trainer(source).save(tmp_path / 'state.safetensors')

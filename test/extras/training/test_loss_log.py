@@ -24,25 +24,13 @@ def test_log_of_a_killed_run_goes_on_after_its_saved_step(tmp_path):
     assert json.loads(file.read_text().splitlines()[-1]) == expected
 
 
-def test_picture_shows_the_curves(tmp_path):
-    """Darker than paper along a falling curve: high at the left, low at the right."""
-    file = tmp_path / 'state.jsonl'
-    with open_log(file, 0) as log:
-        for step in range(1, 1001):
-            log.add(
-                step, {'path0': 10.0 ** (1 - step / 500)} | ({'path1': 1.0} if step > 500 else {})
-            )
-        log.publish()
-    picture = cv2.imread(str(tmp_path / 'state.png'))
-    blue = (picture[..., 0].astype(int) - picture[..., 2]) > 60
-    left, right = blue[:, :300].nonzero()[0].mean(), blue[:, 700:900].nonzero()[0].mean()
-    assert left < 200 < 350 < right
-
-
-def test_empty_log_has_no_picture(tmp_path):
+def test_a_log_is_drawn_whatever_its_names_are_and_not_where_it_is_empty(tmp_path):
     (tmp_path / 'state.jsonl').write_text('')
     draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
     assert not (tmp_path / 'state.png').exists()
+    (tmp_path / 'state.jsonl').write_text('{"step": 1, "$\\\\frac{$": 1, "$x$ \\u202e": 2}\n')
+    draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
+    assert cv2.imread(str(tmp_path / 'state.png')) is not None
 
 
 @pytest.mark.parametrize(
@@ -64,9 +52,3 @@ def test_a_damaged_log_is_named(tmp_path, line):
         open_log(tmp_path / 'state.jsonl', 1),
     ):
         pass
-
-
-def test_names_that_would_be_formulas_are_written_as_they_are(tmp_path):
-    (tmp_path / 'state.jsonl').write_text('{"step": 1, "$\\\\frac{$": 1, "$x$ \\u202e": 2}\n')
-    draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
-    assert cv2.imread(str(tmp_path / 'state.png')) is not None

@@ -80,17 +80,6 @@ def test_losses_of_a_network_that_says_the_same_everywhere(network, largest):
     assert losses['boxes_h1'] == pytest.approx(of_boxes(off) / 128, rel=1e-4) != 0
 
 
-def test_gradients_reach_only_what_the_path_runs(network):
-    (losses,), _ = _step(network, TrainedPath(network.path_space.smallest, (0,)))
-    sum(losses.values()).backward()
-    unused = network.backbone.skips, network.heads.subnets[1]
-    assert all(p.grad is None for part in unused for p in part.parameters())
-    assert all(p.grad is not None for p in network.heads.subnets[0].parameters())
-    first = network.backbone.first_blocks[0].convolutions[0].weight.grad
-    narrow = round(16 * network.path_space.smallest['width'])
-    assert first[:narrow, :narrow].abs().sum() > 0 and first[narrow:].abs().sum() == 0
-
-
 def test_teacher_that_is_distilled_learns_nothing_new(network, largest):
     """Told only what it says itself, a path has no gradient in objectness and classes; boxes follow ground truth."""
     taught = TrainedPath(largest, (1,), distillation_weight=1.0)
@@ -100,33 +89,6 @@ def test_teacher_that_is_distilled_learns_nothing_new(network, largest):
     assert max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None) < 1e-6
     losses['boxes_h1'].backward()
     assert float(network.heads.subnets[1].deltas.weight.grad.abs().max()) > 1e-4
-
-
-def test_soft_targets_lie_between_ground_truth_and_teacher(network, largest):
-    """Both losses are linear in their targets."""
-    smallest = network.path_space.smallest.replace(scale=1.0)
-    told = {}
-    for share in (0.0, 0.5, 1.0):
-        taught = TrainedPath(smallest, (0,), distillation_weight=share)
-        (_, told[share]), _ = _step(network, TrainedPath(largest, (1,)), taught)
-    for name in ('objectness', 'classes_h0'):
-        assert told[0.0][name] != told[1.0][name]
-        torch.testing.assert_close(told[0.5][name], (told[0.0][name] + told[1.0][name]) / 2)
-    for name in ('anchor_boxes', 'boxes_h0'):
-        assert told[0.0][name] == told[1.0][name]
-
-
-def test_distilled_path_keeps_its_number_of_proposals(network, largest):
-    """Of the first path's regions it is trained on known objects and on those among its own best proposals."""
-    seen = []
-    network.heads.subnets[0].register_forward_hook(
-        lambda module, inputs, output: seen.append(len(inputs[0]))
-    )
-    paths = [largest.replace(proposals=proposals) for proposals in (60, 20, 5)]
-    _, target = _step(network, *(TrainedPath(path, (0,), 0.5) for path in paths))
-    assert seen == [int((target.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
-    assert seen[0] > seen[1] > seen[2] > 0
-    assert (target.regions.ranks[target.regions.on_object] == -1).any()
 
 
 def test_class_that_a_source_does_not_name_takes_no_part(network, largest):
@@ -143,20 +105,6 @@ def test_class_that_a_source_does_not_name_takes_no_part(network, largest):
             assert gradient[:2].abs().max() > 0 and torch.isfinite(gradient).all()
             assert (gradient[2].abs().max() > 0) == learns
         assert target.classes[target.regions.images == 0, 2].abs().max() == 0
-
-
-def test_scaled_path_learns_the_same_regions_at_its_own_size(network, largest):
-    """Boxes are scaled with the image, labels and deltas stay; objectness is not distilled from other anchors."""
-    losses = {}
-    for weight in (0.0, 1.0):
-        scaled = TrainedPath(largest.replace(scale=0.5), (1,), distillation_weight=weight)
-        (_, losses[weight]), target = _step(network, TrainedPath(largest, (1,)), scaled)
-        assert target.regions.size == SIZE
-    assert losses[0.0]['objectness'] == losses[1.0]['objectness'] > 0
-    assert losses[0.0]['classes_h1'] != losses[1.0]['classes_h1']
-    assert losses[0.0]['boxes_h1'] == losses[1.0]['boxes_h1'] > 0
-    objects = KNOWN.resized(SIZE, (32, 64))
-    np.testing.assert_allclose(objects.boxes, [[10 * 2 / 3, 5, 40 * 2 / 3, 20]], rtol=1e-6)
 
 
 def test_aggregated_heads_have_one_loss_and_share_its_gradient(network, largest):

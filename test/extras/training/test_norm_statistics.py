@@ -5,11 +5,8 @@ import pytest
 import torch
 from plain_images import noise
 
-from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
 from deadline_perception.extras.training.norm_statistics import measure_statistics
-from deadline_perception.extras.training.pyramid_features import pyramid_features
-from deadline_perception.extras.training.weights_start import start_from_weights
 from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm
 
 IMAGE = noise(64, 96)
@@ -41,29 +38,6 @@ def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
         if isinstance(module, SlicedFrozenNorm):
             assert module.folds
             assert all((module.mean[row, :count] != 0).all() for count, row in module.rows.items())
-
-
-def test_network_with_group_norms_is_followed(tiny_network):
-    """On one image group norms are a scale and a shift, also a negative one: frozen after it, a network says the
-    same."""
-    one = {name: (1.0,) for name in ('scales', 'widths', 'pyramid_widths')}
-    plain = replace(tiny_network.config, skip_groups=((),) * 4, **one)
-    grouped, network = (
-        FasterRcnn(replace(plain, norm=norm), ('square', 'bar')) for norm in ('group', 'frozen')
-    )
-    for norm in grouped.modules():
-        if isinstance(norm, SlicedGroupNorm):
-            torch.nn.init.uniform_(norm.weight, -1.5, 1.5)
-            torch.nn.init.normal_(norm.bias)
-    start_from_weights(network, grouped)
-    measure_statistics(network, STILL, like=grouped)
-    pixels = torch.from_numpy(IMAGE).permute(2, 0, 1)[None].float()
-    path = network.path_space.largest
-    with torch.no_grad():
-        said, wanted = (
-            pyramid_features(one.eval(), one.normalise(pixels), path) for one in (network, grouped)
-        )
-    torch.testing.assert_close(said, wanted, atol=0.02, rtol=0.02)
 
 
 def test_norms_that_are_not_frozen_have_no_statistics(tiny_network):

@@ -29,10 +29,3 @@ def test_rate_warms_up_and_decays():
     rates = [plan.rate(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.1) and max(rates) == pytest.approx(1.0) and rates[-1] < 0.02
     assert rates[10:] == sorted(rates[10:], reverse=True)
-
-
-def test_a_short_run_warms_up_for_a_tenth_of_its_steps():
-    plan = TrainingPlan(steps=20, warm_up=150, learning_rate=1.0)
-    assert [plan.rate(step) for step in range(2)] == pytest.approx([0.5, 1.0])
-    assert plan.rate(2) == pytest.approx(1.0)
-    assert TrainingPlan(steps=5, learning_rate=1.0).rate(0) == pytest.approx(1.0)

@@ -43,17 +43,6 @@ def test_parts_are_matched_by_shape_rows_by_width_and_class(tiny_config):
     assert 'tensors taken' in str(start) and 'absent, fresh: ' in str(start)
 
 
-def test_the_same_network_is_taken_as_it_is(tiny_config):
-    other, network = _network(tiny_config, 1), _network(tiny_config, 2)
-    image = torch.zeros(50, 80, 3, dtype=torch.uint8).numpy()
-    network.detect(image, network.path_space.largest)  # weights are laid out
-    start = start_from_weights(network, other)
-    assert (start.absent, start.unused) == ((), ())
-    torch.testing.assert_close(network.state_dict(), other.state_dict(), rtol=0, atol=0)
-    found, expected = (one.detect(image, one.path_space.largest) for one in (network, other))
-    assert (found.scores == expected.scores).all()
-
-
 def test_weights_that_have_no_place_are_refused(tiny_config):
     with pytest.raises(ValueError, match="norms of 'tiny' are group, expected frozen ones"):
         start_from_weights(_network(tiny_config, 1, norm='group'), _network(tiny_config, 2))

@@ -9,7 +9,7 @@ import torch
 from made_up_detector import TINY
 from python_run import run_python
 from scipy.sparse import csr_array
-from torchvision.ops import batched_nms, nms
+from torchvision.ops import batched_nms
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.engines.eager import as_tensors
@@ -88,26 +88,6 @@ def test_what_is_not_finite_is_no_empty_road():
         head[broken][1] = np.nan
         with pytest.raises(ValueError, match='boxes or scores hold NaN or infinity'):
             Detections(*forms.detections(head, regions, None, (100, 100)))
-
-
-def test_nothing_certain_gives_nothing_and_nan_is_passed_on():
-    boxes, scores = np.array([[0, 0, 9, 9], [1, 1, 9, 9]], np.float32), np.zeros((2, 3), np.float32)
-    assert [len(part) for part in forms.suppressed(boxes, scores, (9, 9))] == [0, 0, 0]
-    scores[1, 2] = np.nan
-    assert np.isnan(forms.suppressed(boxes, scores, (9, 9))[1]).all()
-    boxes[0, 0] = np.nan
-    assert np.isnan(forms.suppressed(boxes, scores + 1, (9, 9))[0]).any()
-    rows, shapes = np.ones((20, 3), np.float32), ((1, 4, 4), (1, 2, 2))
-    assert np.isfinite(forms.region_features(rows, shapes, boxes, (8, 16))).all()
-
-
-@pytest.mark.parametrize('count', [1, 200])
-def test_suppression_keeps_what_torchvision_keeps(count):
-    rng = np.random.default_rng(count)
-    low = rng.uniform(0, 50, (count, 2))
-    boxes = np.concatenate((low, low + rng.uniform(1, 30, (count, 2))), 1).astype(np.float32)
-    falling = torch.arange(count, 0, -1).float()
-    assert forms.nms(boxes, 0.4).tolist() == nms(torch.from_numpy(boxes), falling, 0.4).tolist()
 
 
 # Where the file lies, and where only an import finds it.

@@ -3,33 +3,9 @@ import torch
 from path_spaces import space_of
 from torch import nn
 
-from deadline_perception.extras.faster_rcnn.group_norm import SlicedGroupNorm
 from deadline_perception.networks.multi_path.operators import Skip, SlicedConv2d, SlicedFrozenNorm
 
 SPACE = space_of(2, proposals=(1,))
-
-
-@pytest.mark.parametrize('inputs, outputs', [(16, 8), (8, 16), (4, 4)])
-@pytest.mark.parametrize('grad', [True, False])
-def test_narrow_convolution_equals_one_built_that_narrow(inputs, outputs, grad):
-    wide = SlicedConv2d(16, 16, 3, stride=2, bias=True).eval()
-    nn.init.normal_(wide.bias)
-    narrow = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
-    narrow.weight.data = wide.weight.data[:outputs, :inputs].clone()
-    narrow.bias.data = wide.bias.data[:outputs].clone()
-    x = torch.randn(2, inputs, 12, 10)
-    with torch.set_grad_enabled(grad):
-        torch.testing.assert_close(wide(x, outputs), narrow(x))
-
-
-def test_narrow_norm_keeps_groups_and_has_its_own_scale():
-    norm = SlicedGroupNorm(16, 4, (1.0, 0.5))
-    norm.weight.data[1] = 3.0
-    x = torch.randn(2, 8, 5, 5)
-    plain = nn.functional.group_norm(x, 2, torch.full((8,), 3.0), torch.zeros(8))
-    torch.testing.assert_close(norm(x), plain)
-    both = torch.cat((x, x), 1)
-    torch.testing.assert_close(norm(both), nn.functional.group_norm(both, 4))
 
 
 @pytest.mark.parametrize('bias', [True, False])
@@ -53,21 +29,6 @@ def test_frozen_norm_is_part_of_the_convolution_and_equals_a_batch_norm_after_it
     with torch.set_grad_enabled(grad):
         torch.testing.assert_close(convolution(x, 4, norm), plain(convolution.train()(x, 4)))
         torch.testing.assert_close(norm(convolution(x, 4)), plain(convolution(x, 4)))
-
-
-ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
-
-
-@pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=ON_GPU)])
-def test_norm_hands_float16_on(device):
-    norm = SlicedGroupNorm(16, 4, (1.0,)).to(device)
-    x = torch.randn(2, 16, 5, 5, device=device).bfloat16()
-    with torch.autocast(device, torch.bfloat16):
-        half = norm(x)
-    assert half.dtype == torch.bfloat16
-    torch.testing.assert_close(half.float(), norm(x.float()), rtol=0.01, atol=0.01)
-    half.float().square().sum().backward()
-    assert norm.weight.grad.dtype == torch.float32
 
 
 class _Counting(nn.Module):

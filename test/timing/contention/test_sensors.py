@@ -100,9 +100,9 @@ def look(root, *given, **more):
 NOT_SUPPORTED = RecordedNvml.NVMLError('Not Supported')
 
 
-def test_reads_a_whole_orin(orin):
+def test_reads_a_whole_orin_whose_nvml_is_there_and_supports_nothing(orin):
     before = CpuTimes(busy=126_606 - 300, total=4_146_937 - 1000)
-    readings = look(orin, before)
+    readings = look(orin, before, nvml=Nvml(RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED)))
     assert readings.cpu_times == CpuTimes(busy=126_606, total=4_146_937)
     assert readings.cpu_utilisation == pytest.approx(0.3)
     assert readings.cpu_pressure == pytest.approx(0.0379)
@@ -114,10 +114,9 @@ def test_reads_a_whole_orin(orin):
 
 
 @pytest.mark.parametrize('file', JETSON_FILES)
-@pytest.mark.parametrize('text, share', [('0\n', 0.0), ('1000\n', 1.0), ('55\n', 0.055)])
-def test_finds_the_load_of_every_jetson(tmp_path, file, text, share):
-    write_tree(tmp_path / 'sys', {file: text})
-    assert read_jetson_gpu(find_jetson_gpu(tmp_path)) == share
+def test_finds_the_load_of_every_jetson(tmp_path, file):
+    write_tree(tmp_path / 'sys', {file: '55\n'})
+    assert read_jetson_gpu(find_jetson_gpu(tmp_path)) == 0.055
 
 
 @pytest.mark.parametrize('text', ['1001\n', '-3\n', '', 'busy\n', 'nan\n', b'\xff\xfe\x00'])
@@ -126,24 +125,6 @@ def test_jetson_load_that_is_impossible_is_not_believed(orin, text):
     readings = look(orin)
     assert math.isnan(readings.gpu_utilisation)
     assert 'jetson_gpu' in readings.reason and 'gpu.0/load' in readings.reason
-
-
-def test_empty_machine_is_absent_and_not_degraded(tmp_path):
-    readings = look(tmp_path)
-    assert readings.sources == () and not readings.reason and readings.cpu_times is None
-    assert len(readings.absent) == 4
-    for share in ('cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation'):
-        assert math.isnan(getattr(readings, share))
-
-
-@pytest.mark.parametrize(
-    'text', ['', 'cpu\n', 'cpu  1 2 x 4 5\n', 'intr 1 2 3 4 5\n', 'cpu  1 -2 3 4 5\n']
-)
-def test_malformed_core_times_are_named(orin, text):
-    write_tree(orin, {'proc/stat': text})
-    readings = look(orin, CpuTimes(0, 0))
-    assert math.isnan(readings.cpu_utilisation) and readings.cpu_times is None
-    assert 'proc/stat begins with' in readings.reason
 
 
 @pytest.mark.parametrize(
@@ -170,11 +151,8 @@ def test_utilisation_needs_time_to_pass_and_counters_that_advance():
     'text, message',
     [
         ('', 'no line'),
-        ('full avg10=1.0\n', 'no line'),
         ('some avg10=x\n', "is 'x'"),
         ('some avg10=101\n', 'is 101'),
-        ('some avg10=nan\n', 'is nan'),
-        ('some avg60=1.0\n', 'no line'),
     ],
 )
 def test_malformed_pressure_is_named(tmp_path, text, message):
@@ -222,45 +200,6 @@ def test_nvml_without_a_gpu_or_a_module_is_absent(monkeypatch):
         Nvml(RecordedNvml(device=RecordedNvml.NVMLError('Not Found')))
 
 
-def test_this_machine_can_be_read_twice():
-    second = read_contention(before=read_contention().cpu_times)
-    assert 'proc_stat' in second.sources
-    assert math.isnan(second.cpu_utilisation) or 0.0 <= second.cpu_utilisation <= 1.0
-
-
-@pytest.mark.parametrize(
-    'files, library, gpu, source',
-    [
-        pytest.param(
-            {GPU: '437\n', 'sys/class/devfreq/17000000.gpu/cur_freq': '918000000\n'},
-            RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED),
-            0.437,
-            'jetson_gpu',
-            id='Orin with JetPack 6: NVML is there and supports nothing',
-        ),
-        pytest.param(
-            {'sys/devices/17000000.ga10b/load': '1000\n'},
-            RecordedNvml(rates(0), memory(0, 0)),
-            1.0,
-            'jetson_gpu',
-            id='Orin with JetPack 5: NVML answers zeros as success',
-        ),
-        pytest.param(
-            {'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'},
-            RecordedNvml(rates(61), NOT_SUPPORTED),
-            0.61,
-            'nvml',
-            id="Thor: no load in sysfs, memory is the system's",
-        ),
-    ],
-)
-def test_every_board_is_read_by_the_right_sensor(tmp_path, files, library, gpu, source):
-    write_tree(tmp_path, {'proc/stat': ORIN_STAT, **files})
-    readings = look(tmp_path, nvml=Nvml(library))
-    assert readings.gpu_utilisation == pytest.approx(gpu) and source in readings.sources
-    assert math.isnan(readings.gpu_memory_used) and not readings.reason
-
-
 def test_an_idle_gpu_without_memory_readings_is_believed_once_it_was_busy(tmp_path):
     library = RecordedNvml(rates(0), NOT_SUPPORTED)
     nvml = Nvml(library)
@@ -283,13 +222,9 @@ def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
     assert not look(orin, first.cpu_times).reason
 
 
-def test_the_file_that_is_read_is_that_of_the_first_pattern_of_a_list_that_can_be_given(tmp_path):
+def test_other_patterns_of_files_can_be_given(tmp_path):
     assert find_jetson_gpu(tmp_path) is None
-    with pytest.raises(SensorAbsent, match='no Jetson GPU load'):
-        read_jetson_gpu(None)
-    files = {'17000000.gv11b/load': '20\n', 'gpu.0/load': '30\n', 'new-board/gpu/busy': '250\n'}
-    write_tree(tmp_path / 'sys/devices', files)
-    assert read_jetson_gpu(find_jetson_gpu(tmp_path)) == 0.03
+    write_tree(tmp_path / 'sys/devices', {'new-board/gpu/busy': '250\n'})
     own = find_jetson_gpu(tmp_path, ['sys/devices/*/gpu/busy'])
-    assert read_jetson_gpu(own) == 0.25
-    assert read_contention(tmp_path, gpu_file=own).sources == ('jetson_gpu',)
+    readings = read_contention(tmp_path, gpu_file=own)
+    assert readings.gpu_utilisation == 0.25 and readings.sources == ('jetson_gpu',)

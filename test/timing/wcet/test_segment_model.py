@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from deadline_perception.timing.interference import Interference, WcetTable
+from deadline_perception.timing.interference import Interference
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import fit_wcet
 
 
-def _sample(median_ms: float, worst_ms: float, count: int = 20) -> Quantiles:
-    return Quantiles(median_ms, median_ms, median_ms, *[worst_ms] * 5, count=count)
+def _sample(median_ms: float, worst_ms: float) -> Quantiles:
+    return Quantiles(median_ms, median_ms, median_ms, *[worst_ms] * 5, count=20)
 
 
 def test_whole_paths_raise_and_lower_the_sums() -> None:
@@ -34,17 +34,3 @@ def test_bounds_hold_the_whole_paths_that_they_were_fitted_to() -> None:
 def test_a_saturated_machine_leaves_executions_as_they_are_within_a_half() -> None:
     table = fit_wcet({'a': 2.0}, Interference((10.0,), (10.0,)), {('a',): _sample(4.0, 4.0)})
     assert table.segments_ms == {'a': 1.0} and float(table.bound_ms(1.0)) == math.inf
-
-
-def test_interruptions_count_once_for_a_path() -> None:
-    table = WcetTable({'a': 2.0, 'b': 3.0}, Interference((10.0, 100.0), (4.0, 4.0)))
-    assert float(table.bound_ms(5.0)) == pytest.approx(9.0, abs=0.4)
-    assert (
-        float(table.bound_ms(2.0)) + float(table.bound_ms(3.0)) > float(table.bound_ms(5.0)) + 1.0
-    )
-
-
-@pytest.mark.parametrize('segments', [{}, {'a': -1.0}, {'a': math.nan}, {'a': math.inf}])
-def test_refuses_a_table_that_cannot_be(segments: dict) -> None:
-    with pytest.raises(ValueError, match='worst-case times'):
-        WcetTable(segments, Interference())

@@ -1,16 +1,15 @@
 """A valid profile is used as it is; without one a new one is measured in a process of its own."""
 
-import shutil
 import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from latency_profiles import profile_of
 
 from deadline_perception.core.device import process_environment, read_device_facts
-from deadline_perception.engines.choice import choose_engine
 from deadline_perception.extras.weights_writer import build_detector, save_detector
-from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.profile import default_profile_path
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools.support import ensure_profile as profile_at_hand
 from deadline_perception.tools.support.ensure_profile import MeasurementFailed, ensure_profile
@@ -29,9 +28,8 @@ def setting(tmp_path, monkeypatch):
     weights = tmp_path / 'weights.safetensors'
     save_detector(network, weights)
     facts = read_device_facts('cpu', environment=process_environment(1))
-    names = network.config_name, network.network_hash, tuple(network.input_size)
     times = {'pre': Quantiles.from_samples([1.0, 2.0])}
-    profile = LatencyProfile(facts, *names, (380, 640), '2026-01-01T00:00:00Z', 0.0, times, {})
+    profile = profile_of(times, facts=facts, network_hash=network.network_hash)
     return SimpleNamespace(
         weights=weights,
         profile=profile,
@@ -49,23 +47,6 @@ def test_a_profile_that_fits_is_not_measured_again(setting, monkeypatch):
         setting.profile.save(file)
         found = ensure_profile(setting.weights, 'cpu', 1, setting.shipped)
         assert (found.file, found.measured) == (file, False)
-
-
-def test_a_profile_fits_the_engine_that_the_node_will_take(setting, prepared, monkeypatch):
-    monkeypatch.setattr(subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=0))
-    network = prepared.network()
-    facts = {'network_hash': network.network_hash, 'input_size': network.input_size}
-    profile = replace(setting.profile, config_name='small', **facts)
-    own = default_profile_path('small', profile.facts)
-    for engine, measured in (
-        ('eager', True),
-        ('openvino 0 nncf 0', True),
-        (choose_engine('openvino', network, profile.facts).identity, False),
-    ):
-        replace(profile, engine=engine).save(own)
-        assert ensure_profile(prepared.weights, 'cpu', 1, setting.shipped).measured == measured
-    shutil.rmtree(prepared.folder)  # the node could take an engine that is not ready
-    assert ensure_profile(prepared.weights, 'cpu', 1, setting.shipped).measured
 
 
 @pytest.mark.parametrize('damage', ['none', 'foreign', 'truncated'])

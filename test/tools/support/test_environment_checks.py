@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from latency_profiles import profile_of
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines import segment_store
 from deadline_perception.extras.weights_writer import write_tensors
-from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.profile import default_profile_path
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools.support import environment_checks as machine_findings
 from deadline_perception.tools.support.environment_checks import State
@@ -26,21 +27,6 @@ def probe(error: str = '', **facts: object) -> SimpleNamespace:
     return SimpleNamespace(error=error, facts=facts)
 
 
-@pytest.mark.parametrize(
-    'version, state',
-    [
-        ((3, 9), MISSING),
-        ((3, 10), FINE),
-        ((3, 14), MISSING),
-    ],
-)
-def test_python_versions(version, state):
-    finding = machine_findings.check_python(version)
-    assert finding.state is state
-    assert f'{version[0]}.{version[1]}' in finding.found
-    assert bool(finding.remedy) == (state is State.MISSING)
-
-
 ROS, OWN = probe(rmw='rmw_fastrtps_cpp'), ['TimeBudget', 'Schedule', '_schedule', '__file__']
 GPU = probe(**{**TORCH, 'devices': ['Orin']})
 LIBRARIES = {'json': 'json', 'no_such': 'Some-Pkg'}
@@ -52,6 +38,9 @@ REFUSED = ('SCHED_OTHER, nice 0', ('SCHED_FIFO 10 is not permitted (limit rtprio
 @pytest.mark.parametrize(
     'check, given, state, words, remedy',
     [
+        ('python', ((3, 9),), MISSING, '3.9', '3.1'),
+        ('python', ((3, 10),), FINE, '3.10', ''),
+        ('python', ((3, 14),), MISSING, '3.14', '3.1'),
         ('ros', (ROS, 'jazzy'), FINE, 'jazzy, .*, rmw_fastrtps_cpp', ''),
         ('interfaces', (probe(ours=OWN, boxes=['Detection2DArray']),), FINE, '^2 of', ''),
         ('interfaces', (probe('no msg'),), MISSING, 'no msg', 'make setup'),
@@ -120,16 +109,11 @@ def test_profile_of_this_device_is_found_among_other_json(tmp_path, monkeypatch)
     models.mkdir()
     (models / 'quality.json').write_text('{"metric": "AP"}')
     assert machine_findings.check_profile(tmp_path).state is State.NOTE
-    names = ('compact', 'abc')
-    sizes = [(380, 640)] * 2
     times = {'pre': Quantiles.from_samples([1.0, 2.0, 3.0])}
-    facts = read_device_facts('cpu')
-    date = '2025-01-01T00:00:00+00:00'
-    profile = LatencyProfile(facts, *names, *sizes, date, 0.0, times, {})
+    profile = profile_of(times, facts=read_device_facts('cpu'))
     profile.save(models / 'here.json')
     finding = machine_findings.check_profile(tmp_path)
-    assert finding.state is State.FINE
-    assert finding.found.startswith('here.json')
+    assert finding.state is FINE and finding.found.startswith('here.json')
     (models / 'here.json').unlink()
     own = default_profile_path('compact', profile.facts)
     own.parent.mkdir(parents=True)
@@ -137,16 +121,11 @@ def test_profile_of_this_device_is_found_among_other_json(tmp_path, monkeypatch)
     assert machine_findings.check_profile(tmp_path).found.startswith(own.name)
 
 
-def test_little_shared_memory_is_noted(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 64_000_000)
-    )
+@pytest.mark.parametrize('free, state', [(64_000_000, NOTE), (5_000_000_000, FINE)])
+def test_little_shared_memory_is_noted(monkeypatch, tmp_path, free, state):
+    usage = Usage(0, 0, free)
+    monkeypatch.setattr(machine_findings.shutil, 'disk_usage', lambda folder: usage)
     finding = machine_findings.check_shared_memory(tmp_path)
-    assert finding.state is State.NOTE
-    assert '64.0 MB' in finding.found and finding.remedy
-    monkeypatch.setattr(
-        machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 5_000_000_000)
-    )
-    assert machine_findings.check_shared_memory(tmp_path).state is State.FINE
-    finding = machine_findings.check_shared_memory(tmp_path / 'absent')
-    assert finding.state is State.NOTE and '--ipc=host' in finding.remedy
+    assert finding.state is state and bool(finding.remedy) == (state is NOTE)
+    absent = machine_findings.check_shared_memory(tmp_path / 'absent')
+    assert absent.state is NOTE and '--ipc=host' in absent.remedy

@@ -6,14 +6,6 @@ from deadline_perception.tools.support import import_probe
 from deadline_perception.tools.support.import_probe import ImportProbe
 
 
-def test_reports_facts():
-    probe = ImportProbe(
-        'import sys; print("noise"); report(major=sys.version_info[0], names=["a", "b"])'
-    )
-    assert probe.facts == {'major': 3, 'names': ['a', 'b']}
-    assert probe.error == ''
-
-
 @pytest.mark.parametrize(
     'code, error',
     [

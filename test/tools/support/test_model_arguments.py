@@ -6,11 +6,7 @@ from made_up_models import small_yolo
 
 from deadline_perception.extras.external_models.exported.class_list import read_classes
 from deadline_perception.extras.external_models.exported.model_error import ModelError
-from deadline_perception.tools.support.model_arguments import (
-    add_model_arguments,
-    classes_of_set,
-    read_models,
-)
+from deadline_perception.tools.support.model_arguments import add_model_arguments, read_models
 
 
 @pytest.mark.parametrize(
@@ -32,19 +28,6 @@ def test_classes_are_read_from_the_files_that_teams_have(tmp_path, name, text):
     assert read_classes(str(tmp_path / 'data.yaml')) == ('car', 'class_1', 'person')
     names = read_classes('coco')
     assert (len(names), names[0], names[2], names[-1]) == (80, 'person', 'car', 'toothbrush')
-
-
-@pytest.mark.parametrize(
-    'text',
-    [
-        *('{"names": 3}', '{"a": {"b": 1}}', '[]', '[1, 2]', '{', '{}', '{"names": {}}'),
-        pytest.param('{"names": {"' + '9' * 5000 + '": "car"}}', id='a long number'),
-    ],
-)
-def test_files_that_hold_no_names_are_refused(tmp_path, text):
-    (tmp_path / 'names.json').write_text(text)
-    with pytest.raises(ValueError, match='names'):
-        read_classes(str(tmp_path / 'names.json'))
 
 
 def words(*arguments: str) -> argparse.Namespace:
@@ -74,39 +57,29 @@ def test_models_are_told_apart_by_their_words(tmp_path):
         read_models(words(first, second, *['--classes', 'x'] * 3))
 
 
-def test_one_list_of_classes_serves_all_models_and_is_renamed(tmp_path):
-    (tmp_path / 'rename.json').write_text('{"car": "vehicle", "bus": "vehicle", "dog": null}')
-    files = [small_yolo(tmp_path, name=name, classes=4) for name in 'ab']
-    found = read_models(
-        words(*files, '--classes', 'car,bus,dog,cat', '--rename', tmp_path / 'rename.json')
-    )
-    assert [spec.classes for spec in found] == [('vehicle', 'vehicle', None, 'cat')] * 2
-
-
-def test_a_set_names_the_classes_of_the_data_first():
-    got = classes_of_set([('cat', 'car'), ('car', 'person')], ('person', 'train', 'car'))
-    assert got == ('person', 'car', 'cat')
+NO_NAMES = b'[' * 100_000, b'\xff\xfe', b'x' * 2_000_000, b'["\x1b[31m"]', 'pipe'
+NOT_IN_JSON = b'a: &a [x, x]\nb: [*a, *a]', b'{"a": 1, "a": 2}'
+NONE = b'{"names": 3}', b'{"a": {"b": 1}}', b'[]', b'[1, 2]', b'{', b'{"names": {}}'
+LONG_NUMBER = b'{"names": {"' + b'9' * 5000 + b'": "car"}}'
 
 
 @pytest.mark.parametrize(
-    'name, content',
+    'name, contents',
     [
-        (name, content)
-        for name in ('names.yaml', 'names.json', 'names.txt')
-        for content in (b'[' * 100_000, b'\xff\xfe', b'x' * 2_000_000, b'["\x1b[31m"]', 'pipe')
-    ]
-    + [
-        (name, content)
-        for name in ('names.yaml', 'names.json')
-        for content in (b'a: &a [x, x]\nb: [*a, *a]', b'{"a": 1, "a": 2}')
+        ('names.txt', NO_NAMES),
+        ('names.yaml', NO_NAMES + NOT_IN_JSON),
+        ('names.json', (*NO_NAMES, *NOT_IN_JSON, *NONE, LONG_NUMBER)),
     ],
 )
-def test_bad_files_of_names_are_refused_in_one_line(tmp_path, name, content):
+def test_bad_files_of_names_are_refused_in_one_line(tmp_path, name, contents):
     file = tmp_path / name
-    if content == 'pipe':
-        os.mkfifo(file)
-    else:
-        file.write_bytes(content)
-    with pytest.raises(ValueError, match='name') as refused:
-        read_classes(str(file))
-    assert str(refused.value).isprintable() and len(str(refused.value)) < 1000
+    for content in contents:
+        if content == 'pipe':
+            file.unlink()
+            os.mkfifo(file)
+        else:
+            file.unlink(missing_ok=True)
+            file.write_bytes(content)
+        with pytest.raises(ValueError, match='name') as refused:
+            read_classes(str(file))
+        assert str(refused.value).isprintable() and len(str(refused.value)) < 1000

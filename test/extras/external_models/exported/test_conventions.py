@@ -10,11 +10,9 @@ from deadline_perception.extras.external_models.exported.conventions import (
     confidence,
     implausible,
     label_lists,
-    possible_readings,
     search,
 )
-from deadline_perception.extras.external_models.exported.head import Head, Objects, Output
-from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.head import Head, Objects
 from deadline_perception.extras.external_models.exported.pixels import (
     CHANNELS,
     RANGES,
@@ -31,22 +29,17 @@ def objects(boxes: list, scores: list, labels: list | None = None) -> Objects:
     )
 
 
-def test_the_classes_of_coco_also_have_a_numbering_with_gaps():
+def test_a_numbering_with_gaps_and_boxes_that_cannot_be_any():
     plain, gaps, after_background, *_ = label_lists(COCO_NAMES)
     assert (len(plain), len(gaps), len(after_background)) == (80, 90, 91)
     # Lin et al. 2014: 1 person, 10 traffic light, 13 stop sign, 90 toothbrush; nothing has the number 12.
     expected = [None, 'person', 'traffic light', None, 'stop sign', 'toothbrush']
     assert [after_background[number] for number in (0, 1, 10, 12, 13, 90)] == expected
     assert gaps[0] == 'person' and tuple(name for name in gaps if name) == COCO_NAMES
-
-
-def test_readings_fit_one_of_the_label_lists():
-    outputs = [Output('boxes', (1, 50, 4)), Output('scores', (1, 50, 3))]
-    found = possible_readings(outputs, ('car', 'person'), SIZE)
-    expected = {(3, (None, 'car', 'person')), (3, ('car', 'person', None)), (2, ('car', 'person'))}
-    assert {(head.labels, names) for head, names in found} == expected
-    with pytest.raises(ModelError, match='of 7 classes'):
-        possible_readings([Output('output0', (1, 11, 8400))], ('car', 'person'), SIZE)
+    sure = objects([[10, 10, 40, 40], [20, 20, 60, 60]], [0.9, 0.5])
+    none = objects([[10, 10, 40, 40], [0, 0, 0.1, 0.1]], [0.9, 0.5])
+    for images, value in (([sure], 1.4), ([none], 0.4), ([sure, objects([], [])], 0.7)):
+        assert confidence(images, SIZE) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +91,6 @@ def test_what_is_usual_stays_where_another_gains_next_to_nothing(gain, resize):
     assert best.conventions.form == replace(usual, resize=resize)
 
 
-def test_confidence_counts_boxes_that_cannot_be_any_against_a_reading():
-    sure = objects([[10, 10, 40, 40], [20, 20, 60, 60]], [0.9, 0.5])
-    none = objects([[10, 10, 40, 40], [0, 0, 0.1, 0.1]], [0.9, 0.5])
-    for images, value in (([sure], 1.4), ([none], 0.4), ([sure, objects([], [])], 0.7)):
-        assert confidence(images, SIZE) == pytest.approx(value)
-
-
 @pytest.mark.parametrize(
     'boxes, scores, said',
     [
@@ -117,9 +103,3 @@ def test_confidence_counts_boxes_that_cannot_be_any_against_a_reading():
 )
 def test_boxes_that_show_a_wrong_reading_whatever_the_images_hold(boxes, scores, said):
     assert re.search(said, implausible([objects(boxes, scores)], SIZE))
-
-
-def test_nothing_speaks_against_ordinary_boxes_or_none():
-    spread = [[x, 10, x + 20, 40] for x in range(0, 70, 3)]
-    assert implausible([objects(spread, [0.9] * len(spread))], SIZE) == ''
-    assert implausible([objects([], [])], SIZE) == '' == implausible([], SIZE)

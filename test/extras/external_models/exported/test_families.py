@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from deadline_perception.extras.external_models.exported.families import recognise
@@ -44,12 +43,6 @@ def test_heads_are_recognised_by_their_structure(outputs, first):
     assert names(*outputs, size=size)[0] == first
 
 
-def test_without_a_number_of_classes_those_of_coco_come_first():
-    heads = recognise([Output('output0', (1, 25200, 85))], None, SIZE)
-    assert (heads[0].name, heads[0].labels) == ('yolov5 px', 80)
-    assert recognise([Output('output0', (1, 9, 8400))], None, SIZE)[0].labels == 5
-
-
 def test_what_is_stated_narrows_the_readings():
     shape = (1, 300, 6)
     assert names(shape, classes=2) == [
@@ -87,19 +80,3 @@ def test_what_is_no_detector_is_refused_with_what_was_found(outputs, said):
     with pytest.raises(ModelError, match=said) as error:
         names(*outputs, classes=5)
     assert len(str(error.value)) < 600
-
-
-def test_an_unknown_number_of_classes_is_told():
-    with pytest.raises(ModelError, match='no known head of a detector, or one that its classes'):
-        names((1, 6, 100), classes=None)
-
-
-def test_scores_tell_whether_they_are_probabilities():
-    outputs = [Output('logits', (1, 900, 80)), Output('boxes', (1, 900, 4))]
-    by_name = {head.name: head for head in recognise(outputs, 80, SIZE)}
-    logits, boxes = np.full((1, 900, 80), -4.0, np.float32), np.zeros((1, 900, 4), np.float32)
-    sigmoid, probability = (
-        by_name[f'class_scores centres fraction {kind}'] for kind in ('sigmoid', 'probability')
-    )
-    assert sigmoid.fits([logits, boxes]) and not probability.fits([logits, boxes])
-    assert probability.fits([logits * 0.0, boxes])

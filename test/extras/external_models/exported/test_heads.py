@@ -83,6 +83,40 @@ SCORED = {'boxes': np.float32([[*BOX, 0.7], [0, 0, 1, 1, 0.0]]), 'labels': np.in
 PADDLE = {'result': rows_with([1.0, 0.7, *BOX], 20), 'count': np.int64([20])}
 PADDLE_INPUTS = {'scale_factor': ((1, 2), 'f32'), 'im_shape': ((1, 2), 'f32')}
 PADDLE_FILE = {'stated': 'detections label-first', 'further': PADDLE_INPUTS}
+
+
+def detr(names, nothing, sure):
+    """Before its selection."""
+    logits = np.tile(np.float32(nothing), (1, 20, 1))
+    boxes = np.tile(np.float32([0.9, 0.9, 0.05, 0.05]), (1, 20, 1))
+    logits[0, 4], boxes[0, 4] = sure, FRACTIONS
+    return dict(zip(names, (logits, boxes)))
+
+
+def tensorflow(*further):
+    """Boxes are fractions with rows first; perhaps beside those before suppression."""
+    left, top, right, bottom = FRACTION
+    return {
+        'detection_boxes': np.float32([[[top, left, bottom, right], [0, 0, 0, 0]]]),
+        'detection_classes': np.float32([[2.0, 1.0]]),
+        'detection_scores': np.float32([[0.7, 0.0]]),
+        'num_detections': np.float32([1.0]),
+        **{f'raw_detection_{name}': np.zeros((1, 20, 4), np.float32) for name in further},
+    }
+
+
+def fastestdet():
+    """Row 4 and column 5 of 8 x 12 cells: the centre is at 5 / 12 and 4 / 8, the sizes are sigmoids."""
+    values = np.zeros((1, 8, 8, 12), np.float32)
+    third = math.log((32 / 96) / (1 - 32 / 96))
+    values[0, :, 4, 5] = [1.0, 0.0, 0.0, third, 0.0, 0.0, 1.0, 0.0]
+    return {'out': values}
+
+
+LOGITS = detr(('pred_logits', 'pred_boxes'), [-9.0] * 3, [-9.0, 2.0, -9.0])
+WITH_NOTHING = detr(('logits', 'boxes'), [0.0, 0.0, 0.0, 9.0], [0.0, 0.0, 3.0, 0.0])
+SOFTMAX = 'class_scores centres fraction softmax background-last'
+TENSORFLOW = 'boxes rows-first fraction', 0.7, 'bike', {'kind': 'u8', 'by_planes': False}
 # Outputs, reading, score and class, and what else is stated of the file or by the user.
 HEADS = [
     *(
@@ -115,6 +149,11 @@ HEADS = [
     ),
     (SCORED, DETR, 0.7, 'bike', {}),
     (ssd_rows(), 'ssd', 0.8, 'car', {'classes': (None, 'car', 'person')}),
+    (LOGITS, 'class_scores centres fraction sigmoid', 1 / (1 + math.exp(-2)), 'person', {}),
+    (WITH_NOTHING, SOFTMAX, math.exp(3) / (math.exp(3) + 3), 'bike', 'stated'),
+    (tensorflow(), *TENSORFLOW),
+    (tensorflow('boxes', 'scores'), *TENSORFLOW),
+    (fastestdet(), 'cells', 1.0, 'person', {}),
 ]
 
 
@@ -122,15 +161,6 @@ HEADS = [
 def test_the_box_of_each_head_is_as_worked_out(tmp_path, outputs, reading, score, label, options):
     options = {'stated': reading} if options == 'stated' else options
     assert found(tmp_path, outputs, **options) == one(reading, score, label)
-
-
-@pytest.mark.parametrize('transposed', [False, True])
-def test_yolov8(tmp_path, transposed):
-    rows = rows_with([*CENTRE, 0.1, 0.8, 0.0], 30)
-    rows[1] = [41.0, 32.0, 32.0, 32.0, 0.0, 0.6, 0.0]  # the same object, suppressed
-    values = rows[None] if transposed else rows.T[None]
-    expected = one('yolov8 px', 0.8, 'person')
-    assert found(tmp_path, {'output0': values}) == expected
 
 
 def test_yolov5_before_its_decoding(tmp_path):
@@ -142,63 +172,6 @@ def test_yolov5_before_its_decoding(tmp_path):
     maps['map16'][0, 1, 1, 2] = [0.0, 0.0, 0.0, 0.0, 9.0, 9.0, -9.0, -9.0]
     box = [40 - 31, 24 - 22.5, 40 + 31, 24 + 22.5]
     assert found(tmp_path, maps) == one('maps', 1.0, 'car', box, score_abs=1e-3)
-
-
-def test_an_object_found_as_two_classes_that_share_a_name_is_one(tmp_path):
-    rows = rows_with([*BOX, 0.7, 0.0], 20)
-    rows[1:3] = [*BOX, 0.6, 2.0], [*BOX, 0.5, 1.0]
-    names = ('vehicle', 'person', 'vehicle')
-    name, boxes, scores, labels = found(tmp_path, {'o': rows[None]}, names, stated='detections px')
-    assert (name, labels) == ('detections px', ['vehicle', 'person'])
-    assert boxes == approx([BOX, BOX])
-    assert scores == pytest.approx([0.7, 0.5])
-
-
-@pytest.mark.parametrize('before_suppression', [False, True])
-def test_boxes_of_tensorflow_are_fractions_with_rows_first(tmp_path, before_suppression):
-    left, top, right, bottom = FRACTION
-    outputs = {
-        'detection_boxes': np.float32([[[top, left, bottom, right], [0, 0, 0, 0]]]),
-        'detection_classes': np.float32([[2.0, 1.0]]),
-        'detection_scores': np.float32([[0.7, 0.0]]),
-        'num_detections': np.float32([1.0]),
-    }
-    if before_suppression:
-        outputs['raw_detection_boxes'] = np.zeros((1, 20, 4), np.float32)
-        outputs['raw_detection_scores'] = np.zeros((1, 20, 4), np.float32)
-    expected = one('boxes rows-first fraction', 0.7, 'bike')
-    assert found(tmp_path, outputs, kind='u8', by_planes=False) == expected
-
-
-@pytest.mark.parametrize(
-    'names, nothing, sure, reading, score, label',
-    [
-        (
-            ('pred_logits', 'pred_boxes'),
-            [-9.0, -9.0, -9.0],
-            [-9.0, 2.0, -9.0],
-            'class_scores centres fraction sigmoid',
-            1 / (1 + math.exp(-2)),
-            'person',
-        ),
-        (
-            ('logits', 'boxes'),
-            [0.0, 0.0, 0.0, 9.0],  # with a class for nothing
-            [0.0, 0.0, 3.0, 0.0],
-            'class_scores centres fraction softmax background-last',
-            math.exp(3) / (math.exp(3) + 3),
-            'bike',
-        ),
-    ],
-)
-def test_detr_before_its_selection(tmp_path, names, nothing, sure, reading, score, label):
-    logits = np.tile(np.float32(nothing), (1, 20, 1))
-    boxes = np.tile(np.float32([0.9, 0.9, 0.05, 0.05]), (1, 20, 1))
-    logits[0, 4], boxes[0, 4] = sure, FRACTIONS
-    outputs = dict(zip(names, (logits, boxes)))
-    stated = reading if len(nothing) == 4 else ''
-    expected = one(reading, score, label, score_abs=1e-3)
-    assert found(tmp_path, outputs, stated=stated) == expected
 
 
 @pytest.mark.parametrize('joined', [False, True])
@@ -218,14 +191,6 @@ def test_distributions_of_nanodet(tmp_path, joined):
         outputs |= {f'dis_pred_stride_{stride}': distances[stride][None] for stride in cells}
     expected = one('distribution middle probability', 0.9, 'bike', [24.0, 8.0, 56.0, 56.0])
     assert found(tmp_path, outputs) == expected
-
-
-def test_fastestdet_has_one_map(tmp_path):
-    values = np.zeros((1, 8, 8, 12), np.float32)
-    # Row 4 and column 5 of 8 x 12 cells: the centre is at 5 / 12 and 4 / 8, the sizes are sigmoids.
-    third = math.log((32 / 96) / (1 - 32 / 96))
-    values[0, :, 4, 5] = [1.0, 0.0, 0.0, third, 0.0, 0.0, 1.0, 0.0]
-    assert found(tmp_path, {'out': values}) == one('cells', 1.0, 'person')
 
 
 @pytest.mark.parametrize('wrong', [math.nan, math.inf, -math.inf])

@@ -33,7 +33,7 @@ def images() -> TrialImages:
     return TrialImages([frame.load_bgr() for frame in frames], rows, sequence.class_names)
 
 
-# Those that run in some 20 ms; the third is the weak one below, and benchmarks/own_models.py has them all.
+# Those that run in some 20 ms; the third is the weak one below. All are in benchmarks/street_accuracy.py.
 @pytest.mark.parametrize(
     'name, range_and_order, reading',
     [

@@ -46,11 +46,6 @@ class NoFacts:
         return False
 
 
-def test_facts_beside_an_ir_file(tmp_path):
-    (tmp_path / 'metadata.yaml').write_text(json.dumps(FACTS))
-    assert read_exported(exported(tmp_path / 'net.xml', ROWS)).stated == READ
-
-
 @pytest.mark.parametrize(
     'sides, size', [({}, (640, 640)), ({'imgsz_h': '384', 'imgsz_w': '640'}, (384, 640))]
 )

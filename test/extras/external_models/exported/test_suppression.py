@@ -3,7 +3,7 @@
 import numpy as np
 
 from deadline_perception.extras.external_models.exported.head import Objects
-from deadline_perception.extras.external_models.exported.suppression import MAX_OBJECTS, suppress
+from deadline_perception.extras.external_models.exported.suppression import suppress
 
 
 def found(*rows: tuple[float, ...]) -> list[list[float]]:
@@ -13,16 +13,8 @@ def found(*rows: tuple[float, ...]) -> list[list[float]]:
     return np.column_stack((kept.boxes, kept.labels)).tolist()
 
 
-def test_the_most_certain_of_one_class_stays():
+def test_the_most_certain_of_one_class_stays_also_where_boxes_leave_the_image():
     expected = [[0, 0, 10, 11, 0], [5, 0, 15, 10, 0]]
     assert found((0, 0, 10, 10, 0.5, 0), (0, 0, 10, 11, 0.7, 0), (5, 0, 15, 10, 0.6, 0)) == expected
-
-
-def test_classes_are_kept_apart_also_where_boxes_leave_the_image():
     boxes = (50, 0, 100, 50, 0.9, 0), (-51, -101, -1, -51, 0.8, 1), (50, 0, 100, 50, 0.7, 1)
     assert len(found(*boxes)) == 3
-
-
-def test_no_more_than_the_most_stay():
-    boxes = [(20 * number, 0, 20 * number + 10, 10, 0.5, 0) for number in range(MAX_OBJECTS + 5)]
-    assert len(found(*boxes)) == MAX_OBJECTS

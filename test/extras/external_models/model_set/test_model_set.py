@@ -1,19 +1,14 @@
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE, InventedNetwork
-from made_up_decisions import GivenQuality
 from plain_images import noise
 
 from deadline_perception.core.detections import Classification
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.fixed_path import FixedPathNetwork
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
-from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import measure_profile
 
 IMAGE = noise(48, 64)
 
@@ -24,15 +19,6 @@ def network(space, *classes: str) -> InventedNetwork:
     return made
 
 
-def stated(time_ms) -> SimpleNamespace:
-    """A forecast by a function of path and segment."""
-
-    def times(paths, segment=0):
-        return np.array([time_ms(path, segment) for path in paths])
-
-    return SimpleNamespace(forecast_ms=lambda path, segment=0: time_ms(path, segment), table=times)
-
-
 @pytest.fixture
 def models():
     """One that decides nothing, one with two operators, and one more."""
@@ -41,7 +27,7 @@ def models():
     return ModelSet('set', {'small': small, 'lens': network(MAGNIFIER, 'car'), 'large': large})
 
 
-def test_paths_are_those_of_all_models(models):
+def test_paths_are_those_of_all_models_and_stay_ready(models):
     space = models.path_space
     wanted = ['msmall', *(f'mlens-{path}' for path in MAGNIFIER), 'mlarge']
     assert [str(path) for path in space] == wanted
@@ -52,15 +38,10 @@ def test_paths_are_those_of_all_models(models):
     assert space.keys(space.parse('mlens-zfar-n4')) == expected
     with pytest.raises(ValueError, match='such as mlarge or msmall'):
         space.parse('msmall-zfar-n4')
-
-
-def test_a_frame_is_that_of_the_model_with_the_labels_of_the_set(models):
-    assert models.class_names == ('bike', 'car') and models.unseen('small') == ('car',)
-    for path in models.path_space:
-        run = models.start(IMAGE, path)
-        assert run.finish().labels.tolist() == [0 if str(path) == 'msmall' else 1]
-        model, part = models.part(path)
-        assert run._inner.path == part and run._inner.keys == list(part.space.keys(part))
+    assert models.kept_paths is None
+    models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
+    expected = ['msmall', 'mlens-zfar-n1', 'mlens-ztele-n4', 'mlarge']
+    assert list(map(str, models.kept_paths)) == expected
 
 
 def test_the_model_is_decided_first_and_its_own_operators_as_they_come(models):
@@ -76,29 +57,6 @@ def test_the_model_is_decided_first_and_its_own_operators_as_they_come(models):
     assert run._inner.keys == ['focus@zfar', 'look@zfar-n4', 'name']
     with pytest.raises(ValueError, match='expected it to have finished'):
         models.start(IMAGE, space.largest).result()
-
-
-def test_the_decision_of_paths_chooses_among_models(models):
-    profile = measure_profile(models, [IMAGE], repeats=4, whole_paths=8, path_repeats=3)
-    assert set(profile.segments) == set(models.path_space.carriers())
-    assert set(profile.paths) == set(map(str, models.path_space))
-    forecast = PathForecast(profile, models.path_space)
-    paths = list(models.path_space)
-    for segment in (0, 3):
-        expected = [forecast.forecast_ms(path, segment) for path in paths]
-        assert forecast.table(paths, segment) == pytest.approx(expected)
-
-    values = {path: 0.1 + 0.1 * number for number, path in enumerate(paths)}
-    times = {path: 10.0 * (number + 1) for number, path in enumerate(paths)}
-    known = stated(lambda path, segment: times[path] - (segment > 0))
-    policy = FrontierPolicy(models.path_space, known, GivenQuality(values))
-    policy.prepare()
-    expected = ['msmall', 'msmall', 'mlens-znear-n1', 'mlarge']
-    assert [str(policy.plan(budget, 1.0).path) for budget in (5.0, 15.0, 45.0, 95.0)] == expected
-    assert str(policy.plan(95.0, 2.0).path) == 'mlens-znear-n1'
-    # Once the model is decided, only its paths are left.
-    planned = models.path_space.parse('mlens-zfar-n1')
-    assert str(policy.redecide(planned, 1, 1000.0, 1.0).path) == 'mlens-ztele-n4'
 
 
 def test_a_multi_path_detector_stands_beside_others(tiny_network):
@@ -117,14 +75,6 @@ def test_a_multi_path_detector_stands_beside_others(tiny_network):
     assert fixed.weights_hash != tiny_network.weights_hash
 
 
-def test_the_hashes_of_a_set_follow_from_its_models_whatever_their_order(models):
-    parts = list(models.models.items())
-    turned = ModelSet('set', dict(parts[::-1]))
-    assert (turned.network_hash, turned.weights_hash) == (models.network_hash, models.weights_hash)
-    assert ModelSet('set', dict(parts[:2])).network_hash != models.network_hash
-    assert models.engine.identity == 'eager' and models.engine.notice == ''
-
-
 def test_sets_that_make_no_sense_are_refused():
     with pytest.raises(ModelError, match='holds no model'):
         ModelSet('set', {})
@@ -140,10 +90,3 @@ def test_sets_that_make_no_sense_are_refused():
         ModelSet('set', {'a': network(SINGLE), 'b': elsewhere})
     with pytest.raises(ValueError, match='expected a distinct label'):
         ModelSet('set', {'a-b': network(SINGLE)})
-
-
-def test_a_set_keeps_the_paths_of_its_models_ready(models):
-    assert models.kept_paths is None
-    models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
-    expected = ['msmall', 'mlens-zfar-n1', 'mlens-ztele-n4', 'mlarge']
-    assert list(map(str, models.kept_paths)) == expected

@@ -139,12 +139,6 @@ def test_classes_and_sizes_of_another_file_are_refused_with_the_reason(yolo):
         OnnxDetector(yolo, CLASSES, form=InputForm((32, 32)))
 
 
-def test_inputs_that_are_no_image_are_refused(folder):
-    file = export_onnx(torch.nn.Conv1d(3, 7, 1), folder / 'vector.onnx', (8,))
-    with pytest.raises(ModelError, match=r'vector.onnx are images \[1, 3, 8\], expected one image'):
-        OnnxDetector(file, CLASSES)
-
-
 @pytest.mark.parametrize(
     'values, said',
     [
@@ -186,14 +180,3 @@ def test_a_column_that_wins_where_nothing_is_is_a_background(tmp_path, column, f
     file = exported(tmp_path / 'net.xml', {'pred_boxes': boxes, 'logits': scores})
     found = OnnxDetector(file, ['a', 'b', 'c', 'd']).detect(grey(64, 96))
     assert found.labels[found.scores > 0.05].tolist() == [1 if column == 0 else 2]
-
-
-def test_three_boxes_a_cell_have_a_score_of_being_an_object(tmp_path):
-    rows = np.zeros((1, 3 * (12 * 8 + 6 * 4 + 3 * 2), 8))
-    rows[..., 5:] = 0.6  # given an object, which there is none of
-    rows[0, 9] = (40, 30, 20, 10, 0.9, 0.0, 0.8, 0.0)
-    file = exported(tmp_path / 'net.xml', {'output0': rows})
-    found = OnnxDetector(file, ['a', 'b', 'c']).detect(grey(64, 96))
-    assert found.labels.tolist() == [1] and found.scores.tolist() == pytest.approx([0.72], abs=0.01)
-    with pytest.raises(ModelError, match='of 3 classes'):
-        OnnxDetector(file, ['a', 'b', 'c', 'd'])

@@ -50,12 +50,17 @@ def test_a_set_is_read_back_and_its_networks_loaded(folder, content):
     assert 'OpenVINO' in models.engine.identity and 'eager' in models.engine.identity
 
 
-def test_one_path_of_a_multi_path_detector_is_a_model(folder):
+def test_one_path_or_another_engine_makes_a_model(folder, tmp_path):
     space = build_detector(TINY, ('car',)).path_space
     spec = ModelSpec('narrow', 'multi-path', folder / 'tiny.safetensors', path=str(space.smallest))
     assert len(load_model(spec, engine='eager').path_space) == 1
     with pytest.raises(ModelError, match="model narrow: execution path is 'p5'"):
         load_model(ModelSpec('narrow', 'multi-path', folder / 'tiny.safetensors', path='p5'))
+    pytest.importorskip('onnxruntime')
+    spec = ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES, engine='onnxruntime')
+    SetFile((spec,)).save(tmp_path / 'set.yaml')
+    assert SetFile.load(tmp_path / 'set.yaml').models[0].engine == 'onnxruntime'
+    assert load_model(spec).engine.identity.startswith('onnxruntime ')
 
 
 def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(content):
@@ -96,15 +101,3 @@ def test_files_that_hold_something_else_are_refused(tmp_path, text, said):
     (tmp_path / 'set.yaml').write_text(text)
     with pytest.raises(ModelError, match=said):
         SetFile.load(tmp_path / 'set.yaml')
-
-
-def test_a_background_is_no_class():
-    assert ModelSpec('ssd', 'onnx', 'ssd.xml', ('__background__', 'car')).classes == (None, 'car')
-
-
-def test_an_onnx_file_can_name_its_engine(folder, tmp_path):
-    pytest.importorskip('onnxruntime')
-    spec = ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES, engine='onnxruntime')
-    SetFile((spec,)).save(tmp_path / 'set.yaml')
-    assert SetFile.load(tmp_path / 'set.yaml').models[0].engine == 'onnxruntime'
-    assert load_model(spec).engine.identity.startswith('onnxruntime ')

@@ -8,7 +8,6 @@ from torchvision.models import get_model
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.torchvision_detector import (
     TorchvisionDetector,
-    architectures,
     fits,
 )
 
@@ -82,7 +81,3 @@ def test_weights_that_are_not_finite_are_refused_and_give_no_empty_road(folder, 
     words = f'diverged.pth hold NaN or infinity in {name}, expected finite weights'
     with pytest.raises(ModelError, match=words):
         TorchvisionDetector(NAME, folder / 'diverged.pth', CLASSES)
-
-
-def test_models_that_give_no_boxes_are_not_offered():
-    assert NAME in architectures() and not any('keypoint' in name for name in architectures())

@@ -61,16 +61,13 @@ def test_what_is_no_detection_is_told(file, scores, labels, said):
         Given(file, ['a', 'b'], (BOXES, np.array(scores), np.array(labels))).detect(IMAGE)
 
 
-def test_other_weights_and_classes_have_another_hash(file):
+def test_other_weights_have_another_hash_and_a_frame_a_result_once_it_has_finished(file):
     first, renamed = Given(file, ['a'], None), Given(file, ['b'], None)
     assert first.network_hash == renamed.network_hash and first.weights_hash != renamed.weights_hash
     file.write_bytes(b'other')
     assert Given(file, ['a'], None).weights_hash != first.weights_hash
     with pytest.raises(ModelError, match='given is to find no class'):
         Given(file, [None], None)
-
-
-def test_a_frame_is_an_image_and_has_a_result_once_it_has_finished(file):
     detector = Given(file, ['a'], None)
     with pytest.raises(ValueError, match=r'image is uint8 \(10, 20\)'):
         detector.start(IMAGE[..., 0], detector.path_space.largest)

@@ -1,30 +1,21 @@
 import numpy as np
 import pytest
-from plain_images import grey
 
 from deadline_perception.extras.several_networks.classifier.crop import crop_box, size_px
 
 IMAGE = np.arange(100 * 200 * 3, dtype=np.uint32).astype(np.uint8).reshape(100, 200, 3)
 
 
-def test_a_window_is_square_and_centred_on_the_box():
+def test_a_window_is_square_and_beyond_the_image_its_outermost_pixels_go_on():
     crop = crop_box(IMAGE, (50.0, 40.0, 60.0, 60.0))
     np.testing.assert_array_equal(crop, IMAGE[38:62, 43:67])
     assert size_px((50.0, 40.0, 60.0, 60.0)) == 20.0
-
-
-def test_beyond_the_image_its_outermost_pixels_go_on():
     crop = crop_box(IMAGE, (-5.0, -5.0, 5.0, 5.0), window=1.0)
     assert crop.shape == (10, 10, 3)
     np.testing.assert_array_equal(crop[:5, :5], np.broadcast_to(IMAGE[0, 0], (5, 5, 3)))
     np.testing.assert_array_equal(crop[5:, 5:], IMAGE[:5, :5])
-
-
-@pytest.mark.parametrize('side', [1.0, 127.0, 300.0, 2000.0])
-def test_no_box_gives_more_pixels_than_the_largest_window(side):
-    image = grey(1200, 1600)
-    crop = crop_box(image, (10.0, 10.0, 10.0 + side, 10.0 + side))
-    assert crop.shape[0] == crop.shape[1] and 1 <= crop.shape[0] <= 255
+    with pytest.raises(ValueError, match=r'image is float64 \(4, 4\), expected uint8'):
+        crop_box(np.zeros((4, 4)), (0, 0, 2, 2))
 
 
 @pytest.mark.parametrize(
@@ -42,8 +33,3 @@ def test_no_box_gives_more_pixels_than_the_largest_window(side):
 def test_a_box_without_a_pixel_is_refused(box):
     with pytest.raises(ValueError, match=r'box is \(.*\) px, expected left < right.*100 px'):
         crop_box(IMAGE, box)
-
-
-def test_another_image_is_refused():
-    with pytest.raises(ValueError, match=r'image is float64 \(4, 4\), expected uint8'):
-        crop_box(np.zeros((4, 4)), (0, 0, 2, 2))

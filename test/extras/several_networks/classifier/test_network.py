@@ -5,7 +5,6 @@ import pytest
 import torch
 from plain_images import grey, noise
 
-from deadline_perception.core.detections import Classification
 from deadline_perception.extras.several_networks.classifier.network import (
     ClassifierConfig,
     build_classifier,
@@ -70,28 +69,6 @@ def test_norms_folded_into_convolutions_change_nothing(crop):
         folded = network.eval().logits(pixels, ratio)  # drops the weights that were laid out
     assert all(norm.folds for norm in network.norms)
     torch.testing.assert_close(folded, apart, atol=1e-4, rtol=1e-4)
-
-
-def test_while_training_a_norm_follows_the_statistics_of_its_level_alone():
-    network = build_classifier(ClassifierConfig(), NAMES).train()
-    norm, row = network.norms[0], 4
-    with torch.no_grad():
-        made = norm(torch.randn(8, 5, 6, 6) * 3.0 + 2.0)
-    assert abs(float(made.mean())) < 1e-4 and abs(float(made.std()) - 1.0) < 0.01
-    assert norm.rows[5] == row
-    assert (norm.mean[row, :5] > 0.05).all() and (norm.deviation[row, :5] > 1.05).all()
-    norm.mean[row, :5] = 0.0
-    assert not norm.mean.any()
-
-
-def test_a_job_redirected_before_its_first_layer_gives_the_new_level(network, crop):
-    space = network.path_space
-    run = network.start(crop, space.largest)
-    run.run_segment()
-    run.redirect(space.parse('l4'))
-    found = run.finish()
-    np.testing.assert_array_equal(found.scores, network.detect(crop, space.parse('l4')).scores)
-    assert isinstance(found, Classification)
 
 
 def test_channels_in_another_order_compute_the_same_at_the_largest_level(crop):

@@ -5,12 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from deadline_perception.extras.several_networks.scheduling.allocation import (
-    Allocation,
-    Method,
-    allocate,
-    frontier,
-)
+from deadline_perception.extras.several_networks.scheduling.allocation import Method, allocate
 from deadline_perception.extras.several_networks.scheduling.choices import Infeasible, Option
 from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
 
@@ -72,15 +67,6 @@ def grid(rng, longest_ms=30.0):
     return found
 
 
-def test_on_grids_every_method_keeps_its_place():
-    rng = np.random.default_rng(1)
-    for _ in range(3):
-        tasks = [grid(rng) for _ in range(7)]
-        greedy, greedy_next, exact = (allocate(tasks, method) for method in Method)
-        assert 0.9 * exact.quality < greedy.quality <= greedy_next.quality <= exact.quality + 1e-9
-        assert exact.gap == 0.0 and exact.utilisation <= 1.0
-
-
 def test_greedy_of_the_thesis_stops_where_the_next_step_does_not_fit():
     # The steeper step of the first task does not fit; the second task's would.
     tasks = [
@@ -90,13 +76,6 @@ def test_greedy_of_the_thesis_stops_where_the_next_step_does_not_fit():
     assert [option.level for option in allocate(tasks, Method.GREEDY).options] == [0, 0]
     assert [option.level for option in allocate(tasks, Method.GREEDY_NEXT).options] == [0, 1]
     assert allocate(tasks, Method.EXACT).quality == pytest.approx(0.3)
-
-
-def test_frontier_is_convex_and_rises():
-    costs = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    gains = np.array([0.1, 0.5, 0.55, 0.9, 0.8, 0.95])
-    assert frontier(costs, gains, 0) == [0, 1, 3, 5]
-    assert frontier(costs, gains, 3) == [3, 5]
 
 
 @pytest.mark.parametrize(
@@ -123,11 +102,6 @@ def test_refuses_sets_that_are_none(method):
         allocate([[Option(0, 1.0, 0.5, 1.0)], []], method, names=['lights', 'people'])
     with pytest.raises(Infeasible, match='no option of task 0 fits its own deadline: its.*3.00 ms'):
         allocate([[Option(0, 1.0, 3.0, 1.0), Option(0, 2.0, 4.0, 1.0)]], method)
-
-
-def test_an_option_longer_than_its_period_is_left_out():
-    found = allocate([[Option(0, 10.0, 20.0, 1.0), Option(1, 30.0, 20.0, 0.4)]])
-    assert found == Allocation((Option(1, 30.0, 20.0, 0.4),), True, 0.0)
 
 
 @pytest.mark.parametrize(

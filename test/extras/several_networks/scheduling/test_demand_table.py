@@ -18,8 +18,5 @@ def test_hand_computed():
     assert table.holds(times[None], places[None], demand[None]).tolist() == [False]
     assert table.failing(times, times, places).tolist() == [0]  # 5 + 2 within 6
     assert table.holds(np.array([[2, 4]]), places[None], demand[None]).tolist() == [True]
-
-
-def test_a_processor_used_to_the_last_nanosecond_is_used_up():
     assert fits_processor(np.array([1, 2]), np.array([3, 3]), 1.0 + 1e-12)
     assert not fits_processor(np.array([10**9, 1]), np.array([10**9, 10**12]), 1.0)

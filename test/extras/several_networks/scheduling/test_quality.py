@@ -35,46 +35,21 @@ def test_majority_equals_the_sum_over_all_outcomes(trials):
     assert majority_probability(accuracies, weights) == pytest.approx(expected, abs=1e-12)
 
 
-def test_half_is_no_majority():
-    assert majority_probability([1.0, 0.0], [3, 3]) == 0.0
-    assert majority_probability([1.0, 0.0], [4, 3]) == 1.0
-    assert majority_probability([0.5, 0.5, 0.5], [1, 1, 1]) == pytest.approx(0.5)
-
-
-def test_widths_grow_as_the_object_nears_up_to_what_the_network_takes():
+def test_hand_computed_qualities():
     approach = Approach(distance_m=10.0, size_px_m=40.0, largest_px=32)
     assert approach.widths_px(250.0, 10.0) == [4, 5, 8, 16, 32]  # from 10, 7.5, 5, 2.5 and 0 m
     assert approach.widths_px(2000.0, 10.0) == [4]
     assert approach.widths_px(250.0, 0.0) == approach.widths_px(250.0, SLOWEST_MPS)
-
-
-def test_hand_computed_total_accuracy():
     quality = TotalAccuracy(TABLE, Approach(distance_m=10.0, size_px_m=160.0, largest_px=32))
     # Looks from 10, 5 and 0 m: 16, 32 and 32 px, so the two near ones outweigh each other but for the far one.
     far, near = 0.4 + 0.3 / 3, 0.7
     expected = near * near + 2 * near * (1 - near) * far
     assert quality.quality(0, 500.0, 10.0) == pytest.approx(expected)
-
-
-def test_accuracy_lies_between_measured_widths():
-    assert TABLE.at(0, 20.0) == pytest.approx(0.55)
-    assert (TABLE.at(1, 2.0), TABLE.at(1, 300.0)) == (0.6, 0.95)
-
-
-def test_detected_in_time_is_the_mean_over_phases():
     quality = DetectedInTime((0.5, 0.8), distance_m=5.0, correlation=1e-7)
     assert quality.quality(0, 250.0, 10.0) == pytest.approx(1 - 0.5**2)
     # half of the phases have a third look
     assert quality.quality(0, 200.0, 10.0) == pytest.approx(1 - 0.5**2 * 0.75)
     assert quality.quality(0, 1000.0, 10.0) == pytest.approx(0.25)
-
-
-@given(st.floats(0.0, 1.0), st.floats(1.0, 2000.0), st.floats(1.0, 2000.0), st.floats(0.0, 60.0))
-def test_a_shorter_period_or_better_level_finds_no_less(precision, one_ms, other_ms, speed_mps):
-    quality = DetectedInTime((precision / 2, precision))
-    short_ms, long_ms = sorted((one_ms, other_ms))
-    assert quality.quality(1, short_ms, speed_mps) >= quality.quality(1, long_ms, speed_mps) - 1e-12
-    assert quality.quality(1, long_ms, speed_mps) >= quality.quality(0, long_ms, speed_mps) - 1e-12
 
 
 def test_file_round_trip_and_what_is_wrong_with_others(tmp_path):
