@@ -12,10 +12,11 @@ which what both found is joined, which go into the passes file of `street`. They
 `street` at three scales; images of each kind weigh as much as those of another, dashcams three times and images without
 road users six times that: at the weight of one kind they had 1.6 to 2.6 times as many false boxes at the same recall.
 Coefficients are drawn towards scores as they are, the more the fewer objects of a class the images show.
+On the same images it says what both looks find beyond what `decision/pass_quality.py` says of the better of them.
 
 Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
 `street_accuracy.py` counts them. Of the same answers: what share of the persons higher than half of their image each
-finds at that score, and the calibration error of the two longest looks.
+finds at that score, and of the two longest looks the calibration error and what a shorter answer finds beyond them.
 Writes results/first_pass.json.
 """
 
@@ -32,15 +33,18 @@ from pathlib import Path
 import numpy as np
 from parts.harness import Run, option, run_script, show
 from parts.look_images import KINDS, NEGATIVES, VIDEO, Images, frame_size
+from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
 from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, PHANTOM_SHARE, of_classes
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
+from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.data.records import Frame, GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
+from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
 from deadline_perception.extras.training.calibration_fit import fit_calibration
 from deadline_perception.networks.look_fusion import (
@@ -52,9 +56,10 @@ from deadline_perception.networks.look_fusion import (
 )
 from deadline_perception.networks.model_reference import find_weights, load_network
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
-from deadline_perception.networks.passes import SUFFIX, PassesFile, merged
+from deadline_perception.networks.passes import NONE, SUFFIX, PassesFile, merged
 from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox
+from deadline_perception.runtime.look_twice import with_passes
 
 FINE, FIRST = 'street', 'street-first'
 FULL = 'street 1248x704'
@@ -74,10 +79,12 @@ WEIGHTS_OF_KINDS = {'bdd100k': 3.0, NEGATIVES: 6.0}  # in the fit, 1 of the othe
 NEAR_HEIGHT = 0.5  # of the image; persons that are higher are near
 EXTREME_SIZES = (-2.3, 2.3)  # logarithms of sizes over a tenth of the image's side: 1 to 100 %
 LEAST_SLOPE = 0.1  # of the new score's logit over the own one's
+DRAWS = 400  # of images, that tell a loss from chance
 RIDGE = 2.0  # over the number of objects: on coefficients, towards those that keep every score
 
 
 Found = Mapping[str, Sequence[Detections]]  # by look, of each image
+PerClass = dict[str, dict[str, float]]  # by kind and class
 
 
 def main(run: Run) -> None:
@@ -98,7 +105,9 @@ def main(run: Run) -> None:
         if not run.quick:
             keep_calibration(calibration)
             keep_fusion(fusion)
-    scores, counts, errors = {}, {}, {}
+    share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
+    print(f'two networks find {share:.2f} of what chance would give beyond the better of them')
+    scores, counts, errors, certain = {}, {}, {}, {}
     near: dict[str, list[bool]] = {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)
@@ -108,6 +117,7 @@ def main(run: Run) -> None:
         counts[kind] = len(images.frames)
         if of.classes:
             errors[kind] = calibration_errors(images, answers[LONGEST])
+            certain[kind] = certain_losses(images, answers)
         if 'person' in of.classes:
             for name, found in answers.items():
                 near.setdefault(name, []).extend(near_persons_found(images, found))
@@ -122,13 +132,26 @@ def main(run: Run) -> None:
         ('looks', 'share'),
         list(near_shares.items()),
     )
+    losses = losses_by_more_time({kind: scores[kind] for kind in errors})
+    show(
+        f'of {LONGEST}',
+        'images | class | calibration error | AP50 lost to the best shorter answer | certainly',
+        [
+            (kind, name, error, losses[kind][name], certain[kind][name])
+            for kind, of_class in errors.items()
+            for name, error in of_class.items()
+        ],
+    )
     run.write(
         threads=1,
         engines={name: engine_of(name, network) for name, network in networks.items()},
         images=counts,
+        together=round(share, 3),
         found=scores,
         near_persons={'number': len(near[LONGEST]), 'found': near_shares},
         calibration_error=errors,
+        loss_by_more_time=losses,
+        loss_beyond_chance=certain,
     )
 
 
@@ -236,6 +259,34 @@ def near_persons_found(images: Images, found: Sequence[Detections]) -> list[bool
     return are_found
 
 
+def losses_by_more_time(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> PerClass:
+    """Points of AP50 by which the best answer that takes less time is better than both longest looks, at least 0."""
+    losses: PerClass = {}
+    for kind, rows in scores.items():
+        given = [row for look, row in rows.items() if not look.startswith(f'{OWN_FIRST}, then')]
+        losses[kind] = {
+            name: round(max(row[name] for row in given) - of_longest, 1)
+            for name, of_longest in rows[LONGEST].items()
+        }
+    return losses
+
+
+def certain_losses(images: Images, answers: Found) -> dict[str, float]:
+    """Of `losses_by_more_time`, what is left with 97.5 % confidence had other images of the kind been drawn: the best of
+    several answers is better by chance, too."""
+    draws = bootstrap_draws(len(images.frames), DRAWS)
+    given = [look for look in answers if not look.startswith(f'{OWN_FIRST}, then')]
+    losses = {}
+    for name in KINDS[images.kind].classes:
+        of_look = {
+            look: resampled_ap(answers[look], images.known, CLASSES, draws, (name,), only_50=True)
+            for look in given
+        }
+        least = [np.nanquantile(drawn - of_look[LONGEST], 0.025) for drawn in of_look.values()]
+        losses[name] = round(100 * float(max(least)), 1)
+    return losses
+
+
 def areas(found: Detections, frame: Frame) -> np.ndarray:
     """Shares of the image that boxes cover, `[N]`."""
     height, width = frame_size(frame)
@@ -284,6 +335,38 @@ def fit_fusion(fitted: Sequence[Images], seen: Sequence[Found]) -> LookFusion:
         for at in range(2)
     ]
     return LookFusion(*map(np.array, tables))
+
+
+def together(fitted: Sequence[Images], seen: Sequence[Found], fusion: LookFusion) -> float:
+    """Share of what both being chance would give that both looks find beyond the better of them, in the mean of kinds."""
+    passes = with_passes(
+        load_network(FINE, 'cpu')[0],
+        find_weights(FINE),
+        lambda name: (load_network(name, 'cpu')[0], find_weights(name)),
+    )[0]
+    quality = PassQuality(passes, look_quality(passes.fine), look_quality(passes.coarse))
+    labels = {str(path): label for label, path in passes.coarse_paths.items()}
+    beyond, by_chance = [], []
+    for first, fine in itertools.product(FIRST_LOOKS, FINE_LOOKS):
+        single = passes.single(passes.fine.path_space.parse(LOOKS[fine][1]))
+        both = single.replace(coarse=labels[LOOKS[first][1]])
+        alone, coarse = quality.by_size([single, both.replace(fine=NONE)])
+        better, worse = np.maximum(alone, coarse), np.minimum(alone, coarse)
+        weights = quality.scene.weights
+        added = [
+            mean_ap(images, pair(images, found, first, fine, fusion)) - mean_ap(images, found[fine])
+            for images, found in zip(fitted, seen)
+            if KINDS[images.kind].classes
+        ]
+        beyond.append(statistics.mean(added) - (better - alone) @ weights)
+        by_chance.append(worse * (1.0 - better) @ weights)
+    return float(np.dot(beyond, by_chance) / np.dot(by_chance, by_chance))
+
+
+def mean_ap(images: Images, found: Sequence[Detections]) -> float:
+    """Average precision in the mean of the classes that the kind marks."""
+    of_class = average_precision(found, images.known, CLASSES).per_class
+    return statistics.mean(of_class[one].ap or 0.0 for one in KINDS[images.kind].classes)
 
 
 def objects_of(found: Detections, known: GroundTruth) -> tuple[np.ndarray, np.ndarray]:

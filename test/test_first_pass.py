@@ -57,6 +57,30 @@ def test_near_persons_are_those_higher_than_half_of_their_image(first_pass):
         assert first_pass.near_persons_found(images, [found]) == [False, False]
 
 
+def test_more_time_loses_what_the_best_shorter_answer_finds_beyond_both_longest_looks(first_pass):
+    rows = {
+        'street-first 416x256': {'person': 70.0, 'bike': 20.0},
+        f'{first_pass.OWN_FIRST}, then {first_pass.FULL}': {'person': 99.0, 'bike': 99.0},
+        first_pass.LONGEST: {'person': 64.5, 'bike': 30.0},
+    }
+    assert first_pass.losses_by_more_time({'coco': rows}) == {'coco': {'person': 5.5, 'bike': 0.0}}
+
+
+@pytest.mark.parametrize(('missed', 'least'), [(1, 0.0), (18, 30.0)])
+def test_a_loss_is_certain_where_other_images_would_have_shown_it_too(first_pass, missed, least):
+    person = first_pass.CLASSES.index('person')
+    frames = [Frame('one', 0, lambda: np.zeros((100, 200, 3), np.uint8))] * 24
+    known = [GroundTruth(np.array([[0, 0, 40, 90]]), [person], [False])] * 24
+    found = Detections([[0, 0, 40, 90]], [0.9], [person])
+    answers = {
+        'street-first 416x256': [found] * 24,
+        first_pass.LONGEST: [Detections.none()] * missed + [found] * (24 - missed),
+    }
+    images = first_pass.Images('penn_fudan', frames, known)
+    loss = first_pass.certain_losses(images, answers)['person']
+    assert least <= loss < 100.0 * missed / 24
+
+
 def test_few_objects_leave_scores_nearer_to_what_they_were_than_many(first_pass):
     rng = np.random.default_rng(0)
     features = np.zeros((40, first_pass.FEATURES))

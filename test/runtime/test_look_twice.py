@@ -58,9 +58,9 @@ def test_times_of_two_networks_are_joined_segment_by_segment(street):
     assert joined.segments['coarse.head@r1.00'].p50 == 3.0
     assert joined.segments['stage1@r1.00-w1.00'].p50 == 1.0
     assert joined.wcet.segments_ms['coarse.head@r1.00'] == 6.0
-    assert joined.paths['c640-alone'] == coarse.paths['r1.00']
+    assert joined.paths['c736-alone'] == coarse.paths['r1.00']
     forecast = PathForecast(joined, passes.path_space)
-    alone = passes.path_space.parse('c640-alone')
+    alone = passes.path_space.parse('c736-alone')
     both = passes.path_space.largest
     single = passes.single(network.path_space.largest)
     assert forecast.table([both])[0] == pytest.approx(
