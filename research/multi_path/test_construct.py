@@ -34,6 +34,18 @@ FAMILY = replace(
 
 
 @pytest.fixture
+def refusal(capsys):
+    """Runs the script with arguments, which ends with 1; gives the one line that it says."""
+
+    def run(command, *words):
+        status, said = run_alone(command, [*map(str, words)]), capsys.readouterr().err
+        assert status == 1 and said.count('\n') == 1, said
+        return said
+
+    return run
+
+
+@pytest.fixture
 def family(tmp_path, monkeypatch):
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')  # stay in this process
     monkeypatch.setattr(construct, '_ROUNDS', 2)

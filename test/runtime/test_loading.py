@@ -409,10 +409,12 @@ def test_paths_are_planned_by_worst_cases_where_the_profile_has_enough_of_them(t
     assert f'has {"no" if frames is None else "some"} worst cases, of ' in said[0]
 
 
-@pytest.mark.usefixtures('measures_nothing')
-def test_cached_times_of_another_network_are_measured_anew(tmp_path, written):
+def test_cached_times_of_another_network_are_measured_anew(tmp_path, written, monkeypatch):
     from made_up_network import made_up_profile
 
+    measured = LatencyProfile.load(tmp_path / 'good.json')
+    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
+    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
     foreign = made_up_profile(written, network_hash='another')
     place = default_profile_path(written.config_name, foreign.facts)
     foreign.save(place)

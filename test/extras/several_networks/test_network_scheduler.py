@@ -343,7 +343,7 @@ def test_rejected_images_are_no_jobs_and_plans_of_other_tasks_are_refused(bench)
     found.submit('task', image='broken')
     time.sleep(0.05)
     found.submit('task')
-    wait(lambda: found.results('task'), 'the good image')
+    wait(lambda: found.counts['task'].jobs, 'the good image')
     assert found.counts['task'].jobs == 1
     with pytest.raises(ValueError, match='plan is of other, expected tasks among task'):
         bench({'task': QUICK}).follow(other=(0, 1.0, (1.0,)))
