@@ -1,7 +1,7 @@
 """How good a sequence of passes is: of every class and size of object what the better of its looks was measured to be.
 
 What both looks find beyond the better of them is nothing in the mean of seven kinds of images (`together` of
-benchmarks/first_pass.py of commit a7507dff).
+benchmarks/results/first_pass.json).
 """
 
 from __future__ import annotations
