@@ -42,7 +42,7 @@ _PRIOR_FRAMES, _MOST_PRIOR_DEVIATION = (
     8.0,
     0.1,
 )  # that the start weighs as much as; frames soon know better
-_LONGEST_LOG = math.log(2.0)  # of a limit above the longest ratio seen
+_LONGEST_LOG = math.log(1.5)  # of a limit above what nine of ten ratios stay below
 _EXTREME_LOG = 7.0  # a ratio beyond, of 1,100, is a fault of a clock or a forecast
 _MOST_MS = 3.6e6  # of an interruption that is kept
 _EVERY = 4  # frames, once some ten were seen
@@ -115,8 +115,9 @@ class RecentTimes:
         deviation: of the log ratios.
         p90: log ratio that all but `P90_TAIL` of them stay below.
         log_limit: tolerance limit of the log ratios: 1 - alpha / 2 of all lie below it with 95 % confidence, where they
-            are distributed normally but for outliers; at most log(2) above the largest one seen, and at most that one
-            once they are `largest_is_limit`.
+            are distributed normally but for outliers; at most log(1.5) above what nine of ten stay below, since of a few
+            stalls in a first second the deviation can be any, and at most the largest one once they are
+            `largest_is_limit`.
         interruption_ms: the quantile of what frames took beyond that limit which a share of 1.2 alpha exceeds, in ms;
             0 while fewer frames exceed the limit. Of frames that came within `BURST_FRAMES` of an interruption where
             the next one does, else of the others.
@@ -192,7 +193,6 @@ class RecentTimes:
             recent._ratios.extend(seen.log_ratios)
             recent._ordered = sorted(seen.log_ratios)
             recent._renew_limit()
-            recent.p90 = recent._ordered[int((1.0 - P90_TAIL) * len(recent._ordered))]
             for excess_ms in seen.excesses_ms:
                 recent._take_excess(excess_ms)
         return recent
@@ -211,7 +211,6 @@ class RecentTimes:
             self._renew_limit()
         else:
             self._since += 1
-        self.p90 = self._ordered[int((1.0 - P90_TAIL) * len(self._ordered))]
         limit = math.exp(self.log_limit)
         for expected_ms, took_ms in self._first:
             self._take_excess(max(0.0, took_ms - expected_ms * limit))
@@ -251,8 +250,10 @@ class RecentTimes:
         self.deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)
         factor = tolerance_factor(self._content, count)
         limit = median + factor * max(self.deviation, _LEAST_DEVIATION)
-        above = 0.0 if count >= self._largest_is_limit else _LONGEST_LOG
-        self.log_limit = min(limit, self._ordered[-1] + above)
+        rank = int((1.0 - P90_TAIL) * count)
+        self.p90 = self._ordered[rank]
+        most = self._ordered[rank - 1] + _LONGEST_LOG
+        self.log_limit = min(limit, self._ordered[-1] if count >= self._largest_is_limit else most)
         self.has_limit = True
 
 
