@@ -13,10 +13,8 @@ from typing import Any
 from deadline_perception.timing.calibration import BoundCalibrator, check_kept_factor
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 
-LEAST_RATIO, MOST_RATIO = (
-    0.125,
-    8.0,
-)  # of a frame's part to what was expected; one beyond says no more than these
+# Of a frame's part to what was expected; one beyond says no more than these.
+LEAST_RATIO, MOST_RATIO = 0.125, 8.0
 _KEPT = 0.995  # weight of what was seen before a frame: it halves every 140 frames
 # Of x, as of frames whose deviation is 4.5 %; of less than that nothing is concluded.
 _LEAST_VARIANCE = 0.002
@@ -76,6 +74,7 @@ class PartBound:
         *,
         execution: bool = True,
         interruption: bool = True,
+        calm: bool = True,
         learns: bool = True,
     ) -> None:
         """Says what is in force from now on.
@@ -83,9 +82,15 @@ class PartBound:
         Args:
             execution: the limit follows recent times; else it stays as at first.
             interruption: they add ms.
+            calm: they do so too where none came in the last frames.
             learns: q does; else it stays.
         """
-        self._parts = {'execution': execution, 'interruption': interruption, 'learns': learns}
+        self._parts = {
+            'execution': execution,
+            'interruption': interruption,
+            'calm': calm,
+            'learns': learns,
+        }
         self._renew()
 
     def _renew(self) -> None:
@@ -95,7 +100,8 @@ class PartBound:
         parts = self._parts
         limits = recent if parts['execution'] and recent.has_limit else recent.start
         self._execution_factor = math.exp(limits.log_limit)
-        self._excess_ms = recent.interruption_ms * parts['interruption']
+        adds = parts['interruption'] and (recent.is_soon_after or parts['calm'])
+        self._excess_ms = recent.interruption_ms * adds
         of_q = integral.factor if parts['learns'] else math.exp(integral.initial_log_factor)
         self.factor = of_q * self._execution_factor
         self.interruption_ms = of_q * self._excess_ms

@@ -38,10 +38,8 @@ _EXECUTION_SHARE = 0.5  # of the target is left to executions beyond their limit
 _CONFIDENCE = 0.95
 _CONFIDENT = NormalDist().inv_cdf(_CONFIDENCE)
 _LEAST_DEVIATION = 0.01
-_PRIOR_FRAMES, _MOST_PRIOR_DEVIATION = (
-    8.0,
-    0.1,
-)  # that the start weighs as much as; frames soon know better
+# That the start weighs as much as; frames soon know better.
+_PRIOR_FRAMES, _MOST_PRIOR_DEVIATION = 8.0, 0.1
 _LONGEST_LOG = math.log(1.5)  # of a limit above what nine of ten ratios stay below
 _EXTREME_LOG = 7.0  # a ratio beyond, of 1,100, is a fault of a clock or a forecast
 _MOST_MS = 3.6e6  # of an interruption that is kept
@@ -121,6 +119,7 @@ class RecentTimes:
         interruption_ms: the quantile of what frames took beyond that limit which a share of 1.2 alpha exceeds, in ms;
             0 while fewer frames exceed the limit. Of frames that came within `BURST_FRAMES` of an interruption where
             the next one does, else of the others.
+        is_soon_after: it does.
     """
 
     def __init__(self, alpha: float, start: StartRatio | RecentTimes = StartRatio()) -> None:
@@ -133,11 +132,9 @@ class RecentTimes:
         self._excesses: deque[tuple[float, bool]] = (
             deque()
         )  # in ms, and whether soon after another one
-        self._longest: dict[bool, list[float]] = {
-            False: [],
-            True: [],
-        }  # of them those above 0, ascending
-        self._counts = {False: 0, True: 0}
+        # Of frames that came soon after an interruption and of others, of them those above 0, ascending.
+        self._longest: tuple[list[float], ...] = ([], [])
+        self._counts = [0, 0]
         self._calm_frames = BURST_FRAMES
         self._first: list[tuple[float, float]] = []
         self.has_limit = False
@@ -146,6 +143,7 @@ class RecentTimes:
         self.p90 = start.median + start.deviation * NormalDist().inv_cdf(1.0 - P90_TAIL)
         self._since = 0
         self.interruption_ms = 0.0
+        self.is_soon_after = False
 
     def shares_within(self, log_ratios: np.ndarray) -> np.ndarray:
         """Shares of the frames whose log ratios lie below given ones, interpolated; below all of them 0, and above all
@@ -220,21 +218,20 @@ class RecentTimes:
             self._renew_limit()
 
     def _take_excess(self, excess_ms: float) -> None:
-        is_soon_after = self._calm_frames < BURST_FRAMES
-        self._excesses.append((excess_ms, is_soon_after))
-        self._counts[is_soon_after] += 1
+        was_soon_after = self.is_soon_after
+        self._excesses.append((excess_ms, was_soon_after))
+        self._counts[was_soon_after] += 1
         if excess_ms > 0.0:
-            insort(self._longest[is_soon_after], excess_ms)
+            insort(self._longest[was_soon_after], excess_ms)
         if len(self._excesses) > INTERRUPTIONS:
             oldest_ms, was_soon_after = self._excesses.popleft()
             self._counts[was_soon_after] -= 1
             if oldest_ms > 0.0:
-                longest = self._longest[was_soon_after]
-                del longest[bisect_left(longest, oldest_ms)]
+                self._longest[was_soon_after].remove(oldest_ms)
         self._calm_frames = 0 if excess_ms > 0.0 else self._calm_frames + 1
-        is_soon_after = self._calm_frames < BURST_FRAMES
-        longest = self._longest[is_soon_after]
-        rank = int(_INTERRUPTED_SHARE * self._alpha * self._counts[is_soon_after]) + _FEW
+        self.is_soon_after = self._calm_frames < BURST_FRAMES
+        longest = self._longest[self.is_soon_after]
+        rank = int(_INTERRUPTED_SHARE * self._alpha * self._counts[self.is_soon_after]) + _FEW
         self.interruption_ms = longest[-1 - rank] if rank < len(longest) else 0.0
 
     def _renew_limit(self) -> None:

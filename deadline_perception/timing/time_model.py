@@ -106,7 +106,8 @@ class TimeParts:
     Attributes:
         slowdown: expected times grow with contention; else it is left to the calibration.
         execution: the limit follows recent ratios; else it stays as the profile says.
-        interruption: bounds have ms on top where recent frames were interrupted; not where paths have results so far.
+        interruption: bounds have ms on top where recent frames were interrupted; where paths have results so far,
+            only in the frames right after an interruption.
         integral: q learns from late frames; else it stays.
         remaining: what is left of a frame has a bound of its own for each segment; else the frame's.
         progress: what is left grows with how slow the frame has been so far.
@@ -337,8 +338,9 @@ class TimeModel:
         self.whole = bound
         bound.use(
             execution=parts.execution,
+            interruption=parts.interruption,
             # A first result is too short to be interrupted as often as the whole frames that interruptions are learnt of.
-            interruption=parts.interruption and not path_space.result_segments,
+            calm=not path_space.result_segments,
             learns=parts.integral,
         )
         self.publishing = Reserve(1.0, 15.0, quantile=0.95, start_ms=2.5)

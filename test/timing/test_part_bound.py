@@ -25,21 +25,23 @@ def part_bound() -> PartBound:
 def interrupted() -> PartBound:
     rng, bound = random.Random(0), part_bound()
     for number in range(300):
-        took_ms = 10.0 * math.exp(rng.gauss(0.0, 0.05)) + 8.0 * (number % 20 == 7)
-        bound.observe(10.0, took_ms)
+        bound.observe(10.0, 10.0 * math.exp(rng.gauss(0.0, 0.05)) + 8.0 * (number % 20 in (7, 8)))
     return bound
 
 
 def test_the_integral_is_on_the_sum_of_execution_and_interruption():
     bound = interrupted()
-    limit, interruption_ms = math.exp(bound.recent.log_limit), bound.recent.interruption_ms
+    limit, extra_ms = math.exp(bound.recent.log_limit), bound.recent.interruption_ms
     q = bound.integral.factor
-    assert interruption_ms > 5.0 and q != 1.0
+    assert extra_ms > 5.0 and q != 1.0
     for expected_ms in (4.0, 26.0):
-        base_ms = expected_ms * limit + interruption_ms
-        assert bound.bound_ms(expected_ms) == pytest.approx(base_ms * q)
+        assert bound.bound_ms(expected_ms) == pytest.approx(q * (expected_ms * limit + extra_ms))
     # A short path pays the same ms, not the same factor.
     assert bound.bound_ms(26.0) - bound.bound_ms(4.0) == pytest.approx(22.0 * limit * q)
+    bound.use(calm=False)
+    assert bound.interruption_ms == 0.0
+    bound.observe(10.0, 20.0)
+    assert bound.interruption_ms > 5.0
 
 
 def test_a_frame_misses_its_bound_as_it_was_before_that_frame():
@@ -121,9 +123,8 @@ def test_the_bound_of_what_is_left_learns_from_forecasts_times_progress():
         remaining.observe(progress, 4.0, 4.0 * progress)
     expected_ms = 4.0 * remaining.progress_factor(2.0)
     remaining.observe(2.0, 4.0, 7.0)
-    assert remaining.bound.recent.state()['log_ratios'][-1] == pytest.approx(
-        math.log(7.0 / expected_ms), abs=1e-5
-    )
+    newest = remaining.bound.recent.state()['log_ratios'][-1]
+    assert newest == pytest.approx(math.log(7.0 / expected_ms), abs=1e-5)
     misses, expected_ms = remaining.bound.integral.misses, 4.0 * remaining.progress_factor(2.0)
     remaining.observe_aborted(2.0, 4.0, 0.99 * remaining.bound.bound_ms(expected_ms))
     assert remaining.bound.integral.misses == misses
