@@ -170,7 +170,6 @@ class FrontierPolicy:
         self._number_of = {
             id(path): index for index, path in enumerate(self._paths)
         }  # they live as long as this
-        self._remaining_ms = self._forecasts(forecast)
         self._qualities = np.asarray(quality.table(self._paths), dtype=np.float64)
         is_quality = (self._qualities >= 0) & (self._qualities <= 1)
         if not is_quality.all():
@@ -181,9 +180,14 @@ class FrontierPolicy:
         self._settings = np.array([path.settings for path in self._paths], dtype=np.int64).reshape(
             len(self._paths), -1
         )
+        self.follow(forecast)
+
+    def follow(self, forecast: Forecast) -> None:
+        """Decides by these times from now on; between two frames."""
+        self._remaining_ms = self._forecasts(forecast)
         self._needed_ms = {1.0: self._remaining_ms}  # by share of the bound
         self._frontiers_of: dict[float, list[SegmentFrontiers | None]] = {
-            level: [None] * len(path_space.segments) for level in self._levels
+            level: [None] * len(self._space.segments) for level in self._levels
         }
         self._frontiers = self._frontiers_of[1.0]
 

@@ -30,6 +30,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.recent_times import RecentTimes
 from deadline_perception.timing.time_model import Forecast, TimeModel
 
@@ -129,14 +130,9 @@ class PassPolicy(FrontierPolicy):
     ) -> None:
         if not path_space.result_segments:
             raise ValueError('the path space declares no result, expected one at least')
+        self._by_size: np.ndarray | None = None
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
-        self._by_size = self._qualities[:, None]
-        self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
         self._ends = self._result_ends()
-        self._first = self._quality_sources()
-        self._candidates: dict[float, dict[int, _Candidates]] = {
-            level: {} for level in self._levels
-        }
         self._times: TimeModel | None = None
         self._parts: list[PartBound] = []
         count = len(self._paths)
@@ -147,16 +143,31 @@ class PassPolicy(FrontierPolicy):
         self._prefixes, self._begins = np.unique(prefixes[order], return_index=True)
         self._by_prefix = order % count
         self._planned: tuple[Choice, float, tuple[float, float]] | None = None
-        weights = np.ones(1)
+        self._by_size = self._qualities[:, None]
+        self._weights = np.ones(1)
         if isinstance(quality, PassQuality):
             self._by_size = quality.by_size(self._paths)
-            weights = quality.scene.weights
+            self._weights = quality.scene.weights
             quality.scene.followers.append(self._weigh)
-        self._weigh(weights)
+        self.follow(forecast)
+
+    def follow(self, forecast: Forecast) -> None:
+        """See `FrontierPolicy`."""
+        super().follow(forecast)
+        if self._by_size is None:
+            return  # what it goes by is not there yet
+        self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
+        self._first = self._quality_sources()
+        self._candidates: dict[float, dict[int, _Candidates]] = {
+            level: {} for level in self._levels
+        }
+        self._weigh(self._weights)
 
     def learn_from(self, times: TimeModel) -> None:
-        """Chances follow the frames that a time model of the same forecast has seen, from now on."""
+        """Chances follow the frames that a time model of the same forecast has seen, and times its corrections of that."""
         self._times = times
+        if isinstance(times.forecast, SegmentForecast):
+            times.follow(times.forecast, self.follow)
         self._parts = [times.part(segment) for segment in range(len(self._space.segments))]
 
     def plan(
@@ -323,6 +334,7 @@ class PassPolicy(FrontierPolicy):
     def _weigh(self, weights: np.ndarray) -> None:
         """Makes ready what each path has reached at each of its results in a scene, what that result adds, float64
         `[results, paths]`, and the best that may follow on each prefix: after an answer, so that no decision has to."""
+        self._weights = weights
         at_end = (self._by_size @ weights).clip(0.0, 1.0)[self._first]
         self._added = at_end.copy()
         self._added[1:] -= at_end[:-1]

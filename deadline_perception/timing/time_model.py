@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,6 +43,8 @@ from deadline_perception.timing.part_bound import (
     PartBound,
     RemainingBound,
 )
+from deadline_perception.timing.pass_factors import PassFactors
+from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.recent_times import LEAST_RATIOS
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
@@ -77,6 +79,7 @@ class FinishedFrame(Protocol):
         segment: the one that it was aborted before.
         result: what the network gave; None where it did not finish.
         is_in_time: its own result was published in time.
+        done: phase and time in ms of each of its segments.
         publish_ms: time of its publication; None where its image was answered beside its network, so that the time of
             its decisions has that in it.
     """
@@ -89,6 +92,7 @@ class FinishedFrame(Protocol):
     result: object | None
     is_in_time: bool
     publish_ms: float | None
+    done: list[tuple[str, float]]
 
     @property
     def decisions(self) -> Sequence[Any]:
@@ -351,6 +355,17 @@ class TimeModel:
         self._worst = wcet
         self._bounds = CALIBRATED if wcet is None else parts.bounds
         self._trust = FadingSlope(1.0)  # the first load is believed
+        self._passes: PassFactors | None = None
+
+    def follow(self, forecast: SegmentForecast, follower: Callable[[Forecast], None]) -> None:
+        """From now on corrects a forecast pass by pass.
+
+        Args:
+            forecast: its own.
+            follower: is told of another one between two frames, and decides by that.
+        """
+        self._passes = PassFactors(forecast)
+        self._follower = follower
 
     def begin(
         self,
@@ -464,6 +479,11 @@ class TimeModel:
             )
         if has_ended and publish_ms is not None:
             self._deciding.observe(decision_ms)
+        passes = self._passes
+        if passes and has_ended:
+            if passes.observe(job.path, job.done):
+                self.forecast = passes.forecast()
+                self._follower(self.forecast)
         self.promised_frames += promised
         self.late_frames += is_late
 

@@ -12,6 +12,7 @@ from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, S
 from deadline_perception.decision import pass_policy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import PassQuality
+from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.time_model import TimeModel
 
@@ -261,7 +262,7 @@ def followed(ratios, *, keep_epsilon=0.005):
 
 
 def test_chances_are_those_of_the_frames_that_were_seen():
-    policy, times = followed([1.0, 1.01, 0.99, 2.0] * 50)  # whatever the p90 share says
+    policy, times = followed([1.0, 1.01, 0.99, 2.0] * 50 + [1.0] * 5)  # whatever the p90 share says
     bound = times.begin(1.0)
     assert bound.interruption_ms == 0.0  # though every fourth frame was interrupted
     remaining_ms = 25.0 * 1.2  # the deep path takes 25: three of four make it
@@ -285,3 +286,19 @@ def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in
     assert 11.0 * rest.factor > left_ms
     assert policy.redecide(path, deep, left_ms, rest.factor, 9.0).path == path
     assert policy.redecide(path, deep, 11.0 * 0.95, rest.factor, 9.0).path == SPACE.parse('s1')
+
+
+def test_a_first_look_that_takes_half_of_what_its_profile_says_is_planned_so_under_any_load():
+    policy, model = PassPolicy(SPACE, TIMES, Qualities()), TimeModel(SPACE, TIMES, fresh_bound())
+    policy.learn_from(model)
+    looks = {'crun-alone': (2.5, 0.0, 0.0, 0.0, 0.0), 's1': (0.0, 0.0, 9.0, 0.0, 1.0)}
+    for number in range(24):
+        name, segments_ms = list(looks.items())[number % 2]
+        job = Job('message', 0.0, StampReading(0.0, '', 0))
+        job.times, job.path, job.result = model.begin(1.0), SPACE.parse(name), 'found'
+        for ms in segments_ms:
+            job.leave('phase', ms * (3.0 if number > 12 else 1.0))
+        model.observe(job)
+    assert model.forecast.forecast_ms(SPACE.parse('crun-alone')) == pytest.approx(2.5)
+    assert model.forecast.forecast_ms(SPACE.parse('s1')) == pytest.approx(10.0)
+    assert policy.plan(6.6, FACTOR, LIKELY).bound_ms == pytest.approx(2.5 * FACTOR)
