@@ -190,6 +190,17 @@ class ExecutionPath:
         """`PathSpace.key` of every segment."""
         return tuple(self.space.key(at, self) for at in range(len(self.space.segments)))
 
+    @cached_property
+    def decided_by_segment(self) -> tuple[tuple[str, int] | None, ...]:
+        """Name and place of the operator that is decided as each segment begins; None where none is on this path."""
+        space = self.space
+        return tuple(
+            (segment.operator, space.place[segment.operator])
+            if segment.operator is not None and space.applies(at, self)
+            else None
+            for at, segment in enumerate(space.segments)
+        )
+
     def __getitem__(self, operator: str) -> Setting:
         """The setting of an operator, by the operator's name."""
         at = self.space.place[operator]

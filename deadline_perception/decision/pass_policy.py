@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -70,13 +71,13 @@ class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
     Attributes:
-        rows: of each, by its number.
+        rows: of each.
         least_ms: the shortest mandatory part.
         cheapest: of the path with that, and of those the shortest.
         results: how many exist already.
     """
 
-    rows: dict[int, _Row]
+    rows: list[_Row]
     least_ms: float
     cheapest: _Row
     results: int
@@ -116,14 +117,15 @@ class PassPolicy(FrontierPolicy):
         self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
         self._ends = self._result_ends()
         self._first = self._quality_sources()
-        self._candidates: dict[float, dict[int, _Candidates]] = {
+        # By level: what a frame may start on, and what may follow as a segment begins, by that and the path's identity.
+        self._starts: dict[float, _Candidates] = {}
+        self._found: dict[float, dict[tuple[int, int], tuple[_Candidates, _Row]]] = {
             level: {} for level in self._levels
         }
+        segments = range(len(path_space.segments))
+        self._prefixes = [self._prefix_numbers(segment) for segment in segments]
         self._times: TimeModel | None = None
         self._parts: list[PartBound] = []
-        segments = range(len(path_space.segments))
-        prefixes = [at * len(self._paths) + self._prefix_numbers(at) for at in segments]
-        self._prefix_of = np.concatenate(prefixes).data  # of a memoryview, one item is read fastest
         self._planned: tuple[Choice, float, tuple[float, float]] | None = None
         weights = np.ones(1)
         if isinstance(quality, PassQuality):
@@ -137,6 +139,13 @@ class PassPolicy(FrontierPolicy):
         self._times = times
         self._parts = [times.part(segment) for segment in range(len(self._space.segments))]
 
+    def prepare(self) -> None:
+        """Gathers what may follow on all choices now, so that no decision has to."""
+        for segment, of_space in enumerate(self._space.segments):
+            if of_space.operator is not None:
+                for level, planned in product(self._levels, range(len(self._paths))):
+                    self._gather(segment, planned, level)
+
     def plan(
         self,
         remaining_ms: float,
@@ -145,7 +154,7 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.plan`."""
         level = self._level(remaining_ms, factor, p90_share)
-        candidates = self._candidates[level].get(0) or self._gather(0, 0, level)
+        candidates = self._starts.get(level) or self._gather(0, 0, level)[0]
         left = self._time_left(0, remaining_ms, factor, p90_share)
         row = self._best(candidates, left, remaining_ms, factor)
         choice = self._choice(candidates, row, remaining_ms, factor)
@@ -163,22 +172,19 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.redecide`."""
         level = self._level(remaining_ms, factor, p90_share)
-        planned = self._number_of.get(id(path))
-        if planned is None or not 0 <= segment < len(self._frontiers):
-            planned = self._place(path, segment)
+        # The plan is mostly the very object that was given out, which is found without hashing its choices.
+        found = self._found[level].get((segment, id(path)))
+        candidates, row = found or self._gather(segment, self._place(path, segment), level)
         if self._planned is not None:
             plan, plan_ms, planned_with = self._planned
             has_not_run = (
                 0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
                 and plan.path is path
                 and planned_with == (factor, p90_share)
-                and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
+                and plan.forecast_ms == row[2]
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
-        number = self._prefix_of[segment * len(self._paths) + planned]
-        candidates = self._candidates[level].get(number) or self._gather(segment, number, level)
-        row = candidates.rows[planned]
         if len(candidates.rows) > 1:  # there is something to decide
             left = self._time_left(segment, remaining_ms, factor, p90_share)
             row = self._best(candidates, left, remaining_ms, factor, row)
@@ -223,7 +229,7 @@ class PassPolicy(FrontierPolicy):
                 kept = self._expected(planned, results, so_far, left, remaining_ms, factor, least)
                 if kept > -1.0 and not (results and kept - so_far <= _NEGLIGIBLE):
                     found, best = planned, kept + self._keep_epsilon
-            for row in candidates.rows.values():
+            for row in candidates.rows:
                 if tops[row[1]] > best:
                     value = self._expected(
                         row, results, so_far, left, remaining_ms, factor, least
@@ -307,12 +313,13 @@ class PassPolicy(FrontierPolicy):
                 sources[row, ends == end] = least[numbers[ends == end]]
         return sources
 
-    def _gather(self, segment: int, number: int, level: float) -> _Candidates:
-        """What may follow on given choices: gathered as it is first asked for, in 60 us, since a stream comes by a few of
-        thousands."""
-        count = len(self._paths)
-        own = np.asarray(self._prefix_of)[segment * count : (segment + 1) * count]
-        members = np.flatnonzero(own == number)
+    def _gather(self, segment: int, planned: int, level: float) -> tuple[_Candidates, _Row]:
+        """What may follow on the choices of a path as a segment begins, and its row."""
+        known = self._found[level].get((segment, id(self._paths[planned])))
+        if known is not None:
+            return known
+        prefixes = self._prefixes[segment]
+        members = np.flatnonzero(prefixes == prefixes[planned])
         here_ms = self._remaining_ms[segment, members]
         ends = self._ends[:, members]
         if (ends == ends[-1]).all():
@@ -330,8 +337,9 @@ class PassPolicy(FrontierPolicy):
         of_each = numbers, here_ms.tolist(), mandatory_ms.tolist(), logs.tolist()
         rows = list(zip(paths, *of_each))
         cheapest = rows[np.lexsort(until_ms.round(6)[::-1])[0]]
-        found = _Candidates(
-            dict(zip(numbers, rows)), float(mandatory_ms.min()), cheapest, results
-        )
-        self._candidates[level][number] = found
-        return found
+        found = _Candidates(rows, float(mandatory_ms.min()), cheapest, results)
+        if segment == 0:
+            self._starts[level] = found
+        for row in rows:
+            self._found[level][segment, id(row[0])] = found, row
+        return found, rows[numbers.index(planned)]
