@@ -23,6 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,9 +59,25 @@ class _NormalTimes:
         return 0.5 * math.erfc(log_ratio / self._scale)
 
 
-# Logarithms of forecasts, which take all of the time that is left where their ratio to recent frames' is 1, of the first
-# result and of later ones, and those frames.
-_TimeLeft = tuple[float, float, RecentTimes | _NormalTimes]
+class _TimeLeft(NamedTuple):
+    """What is left of a frame's time.
+
+    Attributes:
+        remaining_ms, factor: as of `Policy.plan`.
+        first, later: logarithms of forecasts, which take all of it where their ratio to recent frames' is 1, of the
+            first result and of later ones.
+        frames: those frames.
+        chances: shares of them by log ratio, as far as they were asked for: many paths share their first look.
+    """
+
+    remaining_ms: float
+    factor: float
+    first: float
+    later: float
+    frames: RecentTimes | _NormalTimes
+    chances: dict[float, float]
+
+
 # A path, its number, its forecast until the end, `mandatory_ms`: until the first result, or where there is one, 0; and
 # the logarithm of its forecast until each result that does not exist yet.
 _Row = tuple[ExecutionPath, int, float, float, list[float]]
@@ -71,7 +88,7 @@ class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
     Attributes:
-        rows: of each.
+        rows: of each, the longest first: of those that are likely in time it is mostly the best.
         least_ms: the shortest mandatory part.
         cheapest: of the path with that, and of those the shortest.
         results: how many exist already.
@@ -156,8 +173,7 @@ class PassPolicy(FrontierPolicy):
         level = self._level(remaining_ms, factor, p90_share)
         candidates = self._starts.get(level) or self._gather(0, 0, level)[0]
         left = self._time_left(0, remaining_ms, factor, p90_share)
-        row = self._best(candidates, left, remaining_ms, factor)
-        choice = self._choice(candidates, row, remaining_ms, factor)
+        choice = self._choice(candidates, self._best_row(candidates, left), remaining_ms, factor)
         self._planned = choice, remaining_ms, (factor, p90_share)
         return choice
 
@@ -187,7 +203,7 @@ class PassPolicy(FrontierPolicy):
                 return plan
         if len(candidates.rows) > 1:  # there is something to decide
             left = self._time_left(segment, remaining_ms, factor, p90_share)
-            row = self._best(candidates, left, remaining_ms, factor, row)
+            row = self._best_row(candidates, left, row)
         return self._choice(candidates, row, remaining_ms, factor)
 
     def _time_left(
@@ -201,7 +217,8 @@ class PassPolicy(FrontierPolicy):
             part = self._parts[segment]
             if part.recent.has_limit:
                 expected = factor / part.factor  # a forecast's
-                return math.log(remaining_ms / expected), math.log(later_ms / expected), part.recent
+                first, later = math.log(remaining_ms / expected), math.log(later_ms / expected)
+                return _TimeLeft(remaining_ms, factor, first, later, part.recent, {})
         between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
         deviation = max(-math.log(p90_share) / between, _LEAST_DEVIATION)
         median = math.log(factor) - _BOUND_DEVIATIONS * deviation
@@ -209,31 +226,23 @@ class PassPolicy(FrontierPolicy):
             -math.inf if left_ms <= _NO_TIME_MS else math.log(left_ms) - median
             for left_ms in (remaining_ms, later_ms)
         )
-        return first, later, _NormalTimes(deviation)
+        return _TimeLeft(remaining_ms, factor, first, later, _NormalTimes(deviation), {})
 
-    def _best(
-        self,
-        candidates: _Candidates,
-        left: _TimeLeft,
-        remaining_ms: float,
-        factor: float,
-        planned: _Row | None = None,
+    def _best_row(
+        self, candidates: _Candidates, left: _TimeLeft, planned: _Row | None = None
     ) -> _Row:
         """The path of the greatest expected quality; the planned one unless another gains more than `keep_epsilon`."""
         results, tops = candidates.results, self._tops
         so_far = self._reached[results - 1][planned[1]] if planned and results else 0.0
-        likely = math.inf if planned is None else _LIKELY  # of what runs the bound was kept as it began
-        for least in (likely, None):
+        for least in (_LIKELY if planned else math.inf, None):
             found, best = candidates.cheapest, -1.0
             if planned is not None:
-                kept = self._expected(planned, results, so_far, left, remaining_ms, factor, least)
+                kept = self._expected(planned, results, so_far, left, least)
                 if kept > -1.0 and not (results and kept - so_far <= _NEGLIGIBLE):
                     found, best = planned, kept + self._keep_epsilon
             for row in candidates.rows:
                 if tops[row[1]] > best:
-                    value = self._expected(
-                        row, results, so_far, left, remaining_ms, factor, least
-                    )
+                    value = self._expected(row, results, so_far, left, least)
                     if value > best:
                         found, best = row, value
             if best > -1.0:
@@ -241,23 +250,19 @@ class PassPolicy(FrontierPolicy):
         return found
 
     def _expected(
-        self,
-        row: _Row,
-        results: int,
-        so_far: float,
-        left: _TimeLeft,
-        remaining_ms: float,
-        factor: float,
-        least: float | None,
+        self, row: _Row, results: int, so_far: float, left: _TimeLeft, least: float | None
     ) -> float:
         """Expected quality of a path; -1 where its mandatory part is not to be run, as its bound does not fit and its
         chance is below `least`; with None, as the chance of the whole is not even."""
         _, member, _, mandatory_ms, logs = row
-        first, later, frames = left
-        value = so_far
+        remaining_ms, factor, first, later, frames, chances = left
+        value, chance = so_far, 1.0
         for number, log in enumerate(logs, results):
-            log_ms = later if number else first
-            chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
+            ratio = (later if number else first) - log
+            known = 1.0 if log <= _LOG_NO_TIME else chances.get(ratio)
+            if known is None:
+                known = chances[ratio] = frames.share_within(ratio)
+            chance = known
             if number:
                 if chance < _EVEN_CHANCE:
                     chance = -_ROUNDING  # nothing is gained by its plan
@@ -320,6 +325,7 @@ class PassPolicy(FrontierPolicy):
             return known
         prefixes = self._prefixes[segment]
         members = np.flatnonzero(prefixes == prefixes[planned])
+        members = members[np.argsort(-self._remaining_ms[segment, members], kind='stable')]
         here_ms = self._remaining_ms[segment, members]
         ends = self._ends[:, members]
         if (ends == ends[-1]).all():
