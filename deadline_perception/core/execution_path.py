@@ -420,12 +420,11 @@ class PathSpace:
         """Indices of the segments after which a result exists, where the network declares any."""
         return tuple(at for at, segment in enumerate(self.segments) if segment.result)
 
-    def results(self, path: ExecutionPath, end: int | None = None) -> tuple[str, ...]:
-        """Names of the results that exist on a path before segment number `end`, in their order; None: at its end."""
+    def results(self, path: ExecutionPath) -> tuple[str, ...]:
+        """Names of the results that exist on a path, in their order."""
+        keys = path.keys_by_segment
         return tuple(
-            self.segments[at].result
-            for at in self.result_segments
-            if (end is None or at < end) and path.keys_by_segment[at] is not None
+            self.segments[at].result for at in self.result_segments if keys[at] is not None
         )
 
     def applies(self, segment: int, path: ExecutionPath) -> bool:

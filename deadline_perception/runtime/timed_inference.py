@@ -347,10 +347,10 @@ class InferenceRun:
         took_ms = run.run_segment(at_ms)
         job.done.append((segment.phase, took_ms))
         job.network_ms += took_ms
-        is_last = number + 1 == self._count
-        if segment.result and not is_last and path.keys_by_segment[number] is not None:
-            names = path.space.results(path, number + 1)
-            job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
+        if segment.result and path.keys_by_segment[number] is not None:
+            job.results = (*job.results, segment.result)
+            if number + 1 < self._count:
+                job.so_far = ResultSoFar(self._kept(run.result_so_far()), job.results)
         return at_ms + took_ms
 
     def _end(self, run: SegmentRun, begun_ms: float, in_time: bool) -> None:
@@ -361,7 +361,6 @@ class InferenceRun:
         result = self._kept(run.result())
         ended_ms = self.inference.clock_ms()
         job.leave(phase, ended_ms - begun_ms)
-        job.results = run.path.space.results(run.path)
         job.result = result
         self.ended = True
         self._close(ended_ms, ended_ms - job.begun_ms if in_time else math.inf)
