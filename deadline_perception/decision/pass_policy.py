@@ -88,7 +88,7 @@ class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
     Attributes:
-        rows: of each, the longest first: of those that are likely in time it is mostly the best.
+        rows: of each, the longest first, which is mostly the best of those that can be in time.
         least_ms: the shortest mandatory part.
         cheapest: of the path with that, and of those the shortest.
         results: how many exist already.
