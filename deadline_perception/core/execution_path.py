@@ -190,6 +190,17 @@ class ExecutionPath:
         """`PathSpace.key` of every segment."""
         return tuple(self.space.key(at, self) for at in range(len(self.space.segments)))
 
+    @cached_property
+    def decided_by_segment(self) -> tuple[tuple[str, int] | None, ...]:
+        """Name and place of the operator that is decided as each segment begins; None where none is on this path."""
+        space = self.space
+        return tuple(
+            (segment.operator, space.place[segment.operator])
+            if segment.operator is not None and space.applies(at, self)
+            else None
+            for at, segment in enumerate(space.segments)
+        )
+
     def __getitem__(self, operator: str) -> Setting:
         """The setting of an operator, by the operator's name."""
         at = self.space.place[operator]
@@ -409,12 +420,11 @@ class PathSpace:
         """Indices of the segments after which a result exists, where the network declares any."""
         return tuple(at for at, segment in enumerate(self.segments) if segment.result)
 
-    def results(self, path: ExecutionPath, end: int | None = None) -> tuple[str, ...]:
-        """Names of the results that exist on a path before segment number `end`, in their order; None: at its end."""
+    def results(self, path: ExecutionPath) -> tuple[str, ...]:
+        """Names of the results that exist on a path, in their order."""
+        keys = path.keys_by_segment
         return tuple(
-            self.segments[at].result
-            for at in self.result_segments
-            if (end is None or at < end) and path.keys_by_segment[at] is not None
+            self.segments[at].result for at in self.result_segments if keys[at] is not None
         )
 
     def applies(self, segment: int, path: ExecutionPath) -> bool:

@@ -327,12 +327,7 @@ class FrontierPolicy:
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:
         """Remaining forecast of every path from every segment on: float64 `[segments, paths]`, ms, never rising."""
-        rows = np.stack(
-            [
-                np.asarray(forecast.table(self._paths, segment), dtype=np.float64)
-                for segment in range(len(self._space.segments))
-            ]
-        )
+        rows = np.array([forecast.from_each_ms(path)[:-1] for path in self._paths], np.float64).T
         bad = ~((rows >= 0) & (rows < math.inf))
         if bad.any():
             segment, index = np.argwhere(bad)[0]

@@ -22,6 +22,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,10 +44,8 @@ _EVEN_CHANCE = 0.5  # of a path that is run though no bound fits
 _LIKELY = 0.99  # chance of a mandatory part that may go on: as the promise has it
 _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
 _ROUNDING = 1e-9
-_FEW = 16  # paths that are looked at one by one, which takes less time than arrays do
 _SQRT_2 = math.sqrt(2.0)
 _LOG_NO_TIME = math.log(_NO_TIME_MS)
-_erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 class _NormalTimes:
@@ -59,14 +59,29 @@ class _NormalTimes:
         """Of frames whose log ratio is at most this."""
         return 0.5 * math.erfc(log_ratio / self._scale)
 
-    def shares_within(self, log_ratios: np.ndarray) -> np.ndarray:
-        """The same of many."""
-        return 0.5 * np.asarray(_erfc(log_ratios / self._scale), float)
+
+class _TimeLeft(NamedTuple):
+    """What is left of a frame's time.
+
+    Attributes:
+        remaining_ms, factor: as of `Policy.plan`.
+        first, later: logarithms of forecasts, which take all of it where their ratio to recent frames' is 1, of the
+            first result and of later ones.
+        frames: those frames.
+        chances: shares of them by log ratio, as far as they were asked for: many paths share their first look.
+    """
+
+    remaining_ms: float
+    factor: float
+    first: float
+    later: float
+    frames: RecentTimes | _NormalTimes
+    chances: dict[float, float]
 
 
-# Logarithms of forecasts, which take all of the time that is left where their ratio to recent frames' is 1, of the first
-# result and of later ones, and those frames.
-_TimeLeft = tuple[float, float, RecentTimes | _NormalTimes]
+# A path, its number, its forecast until the end, `mandatory_ms`: until the first result, or where there is one, 0; and
+# the logarithm of its forecast until each result that does not exist yet.
+_Row = tuple[ExecutionPath, int, float, float, list[float]]
 
 
 @dataclass(eq=False, slots=True)
@@ -74,31 +89,16 @@ class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
     Attributes:
-        prefix: place of the given choices among all that paths share.
-        members: numbers of the paths, int `[N]`, ascending.
-        places: of each of these.
-        rows: of each its path, number, forecast until the end, `mandatory_ms` and `logs`, where one is looked at alone.
-        logs: logarithm of the forecast until each result that does not exist yet of each path, float64 `[results, N]`.
-            One row where no path has more than one such result.
-        exist: of which of these that is 0; None: of none.
-        mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
+        rows: of each, the longest first, which is mostly the best of those that can be in time.
         least_ms: the shortest mandatory part.
-        cheapest: place of the path with that among the members, and of those the shortest.
+        cheapest: of the path with that, and of those the shortest.
         results: how many exist already.
-        added: what each of `logs` adds in a scene, `[results, N]`; None: not gathered.
     """
 
-    prefix: int
-    members: np.ndarray
-    places: dict[int, int]
-    rows: list[tuple[ExecutionPath, int, float, float, list[float]]]
-    logs: np.ndarray
-    exist: np.ndarray | None
-    mandatory_ms: np.ndarray
+    rows: list[_Row]
     least_ms: float
-    cheapest: int
+    cheapest: _Row
     results: int
-    added: np.ndarray | None = None
 
 
 class PassPolicy(FrontierPolicy):
@@ -133,15 +133,10 @@ class PassPolicy(FrontierPolicy):
         self._by_size: np.ndarray | None = None
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
         self._ends = self._result_ends()
+        segments = range(len(path_space.segments))
+        self._prefixes = [self._prefix_numbers(segment) for segment in segments]
         self._times: TimeModel | None = None
         self._parts: list[PartBound] = []
-        count = len(self._paths)
-        segments = range(len(path_space.segments))
-        prefixes = np.concatenate([at * count + self._prefix_numbers(at) for at in segments])
-        self._prefix_of = prefixes.data  # of a memoryview, one item is read fastest
-        order = np.argsort(prefixes, kind='stable')
-        self._prefixes, self._begins = np.unique(prefixes[order], return_index=True)
-        self._by_prefix = order % count
         self._planned: tuple[Choice, float, tuple[float, float]] | None = None
         self._by_size = self._qualities[:, None]
         self._weights = np.ones(1)
@@ -158,7 +153,9 @@ class PassPolicy(FrontierPolicy):
             return  # what it goes by is not there yet
         self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
         self._first = self._quality_sources()
-        self._candidates: dict[float, dict[int, _Candidates]] = {
+        # By level: what a frame may start on, and what may follow as a segment begins, by that and the path's identity.
+        self._starts: dict[float, _Candidates] = {}
+        self._found: dict[float, dict[tuple[int, int], tuple[_Candidates, _Row]]] = {
             level: {} for level in self._levels
         }
         self._weigh(self._weights)
@@ -170,6 +167,13 @@ class PassPolicy(FrontierPolicy):
             times.follow(times.forecast, self.follow)
         self._parts = [times.part(segment) for segment in range(len(self._space.segments))]
 
+    def prepare(self) -> None:
+        """Gathers what may follow on all choices now, so that no decision has to."""
+        for segment, of_space in enumerate(self._space.segments):
+            if of_space.operator is not None:
+                for level, planned in product(self._levels, range(len(self._paths))):
+                    self._gather(segment, planned, level)
+
     def plan(
         self,
         remaining_ms: float,
@@ -178,10 +182,9 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.plan`."""
         level = self._level(remaining_ms, factor, p90_share)
-        candidates = self._candidates[level].get(0) or self._gather(0, 0, level)
+        candidates = self._starts.get(level) or self._gather(0, 0, level)[0]
         left = self._time_left(0, remaining_ms, factor, p90_share)
-        values = self._expected(candidates, left, 0.0, remaining_ms, factor)
-        choice = self._choice(candidates, int(values.argmax()), remaining_ms, factor)
+        choice = self._choice(candidates, self._best_row(candidates, left), remaining_ms, factor)
         self._planned = choice, remaining_ms, (factor, p90_share)
         return choice
 
@@ -196,26 +199,23 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.redecide`."""
         level = self._level(remaining_ms, factor, p90_share)
-        planned = self._number_of.get(id(path))
-        if planned is None or not 0 <= segment < len(self._frontiers):
-            planned = self._place(path, segment)
+        # The plan is mostly the very object that was given out, which is found without hashing its choices.
+        found = self._found[level].get((segment, id(path)))
+        candidates, row = found or self._gather(segment, self._place(path, segment), level)
         if self._planned is not None:
             plan, plan_ms, planned_with = self._planned
             has_not_run = (
                 0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
                 and plan.path is path
                 and planned_with == (factor, p90_share)
-                and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
+                and plan.forecast_ms == row[2]
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
-        number = self._prefix_of[segment * len(self._paths) + planned]
-        candidates = self._candidates[level].get(number) or self._gather(segment, number, level)
-        at = 0
         if len(candidates.rows) > 1:  # there is something to decide
             left = self._time_left(segment, remaining_ms, factor, p90_share)
-            at = self._kept_or_best(candidates, left, remaining_ms, factor, planned)
-        return self._choice(candidates, at, remaining_ms, factor)
+            row = self._best_row(candidates, left, row)
+        return self._choice(candidates, row, remaining_ms, factor)
 
     def _time_left(
         self, segment: int, remaining_ms: float, factor: float, p90_share: float
@@ -228,7 +228,8 @@ class PassPolicy(FrontierPolicy):
             part = self._parts[segment]
             if part.recent.has_limit:
                 expected = factor / part.factor  # a forecast's
-                return math.log(remaining_ms / expected), math.log(later_ms / expected), part.recent
+                first, later = math.log(remaining_ms / expected), math.log(later_ms / expected)
+                return _TimeLeft(remaining_ms, factor, first, later, part.recent, {})
         between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
         deviation = max(-math.log(p90_share) / between, _LEAST_DEVIATION)
         median = math.log(factor) - _BOUND_DEVIATIONS * deviation
@@ -236,93 +237,55 @@ class PassPolicy(FrontierPolicy):
             -math.inf if left_ms <= _NO_TIME_MS else math.log(left_ms) - median
             for left_ms in (remaining_ms, later_ms)
         )
-        return first, later, _NormalTimes(deviation)
+        return _TimeLeft(remaining_ms, factor, first, later, _NormalTimes(deviation), {})
 
-    def _kept_or_best(
-        self,
-        candidates: _Candidates,
-        left: _TimeLeft,
-        remaining_ms: float,
-        factor: float,
-        planned: int,
-    ) -> int:
-        """Place of the planned path among the members, or of the best."""
-        results, rows = candidates.results, candidates.rows
-        here, (first, later, frames) = candidates.places[planned], left
-        so_far = self._reached[results - 1][planned] if results else 0.0
-        adds, logs, least = self._adds, rows[here][-1], -math.inf
-        if len(logs) == 1:
-            # Where it may go on, mostly nothing can be so much better, and no other needs to be looked at.
-            log_ms = later if results else first
-            chance = 1.0 if logs[0] <= _LOG_NO_TIME else frames.share_within(log_ms - logs[0])
-            gain = chance * (self._reached[-1][planned] - so_far)
-            if gain > _NEGLIGIBLE and chance >= (_EVEN_CHANCE if results else _LIKELY):
-                if self._most[candidates.prefix] - so_far - gain <= self._keep_epsilon:
-                    return here
-                least = so_far + chance * adds[results][planned] + self._keep_epsilon - _ROUNDING
-        best = -1.0
-        if len(rows) <= _FEW:
-            expected = []
-            for _, member, _, mandatory_ms, logs in rows:
-                value = so_far
-                if so_far + adds[results][member] <= least and member != planned:
-                    logs = []  # it cannot be so much better
-                for row, log in enumerate(logs, results):
-                    log_ms = later if row else first
-                    chance = 1.0 if log <= _LOG_NO_TIME else frames.share_within(log_ms - log)
-                    if chance < _EVEN_CHANCE and row:
-                        chance = -_ROUNDING
-                    value += chance * adds[row][member]
-                    if row == 0 and chance < _LIKELY and mandatory_ms * factor > remaining_ms:
-                        value = -1.0  # its mandatory part may not go on
-                        break
-                expected.append(value)
-            best, kept = max(expected), expected[here]
-            at = expected.index(best)
-        if best < 0.0:
-            values = self._expected(candidates, left, so_far, remaining_ms, factor, runs=True)
-            at = int(values.argmax())
-            best, kept = values.item(at), values.item(here)
-        if best - kept > self._keep_epsilon:
-            return at
-        return here if not results or kept - so_far > _NEGLIGIBLE else at
+    def _best_row(
+        self, candidates: _Candidates, left: _TimeLeft, planned: _Row | None = None
+    ) -> _Row:
+        """The path of the greatest expected quality; the planned one unless another gains more than `keep_epsilon`."""
+        results, tops = candidates.results, self._tops
+        so_far = self._reached[results - 1][planned[1]] if planned and results else 0.0
+        for least in (_LIKELY if planned else math.inf, None):
+            found, best = candidates.cheapest, -1.0
+            if planned is not None:
+                kept = self._expected(planned, results, so_far, left, least)
+                if kept > -1.0 and not (results and kept - so_far <= _NEGLIGIBLE):
+                    found, best = planned, kept + self._keep_epsilon
+            for row in candidates.rows:
+                if tops[row[1]] > best:
+                    value = self._expected(row, results, so_far, left, least)
+                    if value > best:
+                        found, best = row, value
+            if best > -1.0:
+                break
+        return found
 
     def _expected(
-        self,
-        candidates: _Candidates,
-        left: _TimeLeft,
-        so_far: float,
-        remaining_ms: float,
-        factor: float,
-        *,
-        runs: bool = False,
-    ) -> np.ndarray:
-        """Expected quality of each member, float64 `[N]`; -1 of those whose mandatory part is not to be run."""
-        first, later, frames = left
-        ratios = later - candidates.logs
-        if not candidates.results:
-            ratios[0] = first - candidates.logs[0]
-        chances = frames.shares_within(ratios)
-        if candidates.exist is not None:
-            chances[candidates.exist] = 1.0
-        later_chances = chances if candidates.results else chances[1:]
-        later_chances[later_chances < _EVEN_CHANCE] = -_ROUNDING  # nothing is gained by its plan
-        added = self._gathered(candidates) if candidates.added is None else candidates.added
-        expected: np.ndarray = np.add.reduce(chances * added) + so_far
-        if candidates.results:
-            return expected
-        fits = candidates.mandatory_ms * factor <= remaining_ms
-        if runs:
-            fits |= chances[0] >= _LIKELY
-        if not fits.any():
-            fits = chances[-1] >= _EVEN_CHANCE
-            fits[candidates.cheapest] = True
-        return np.where(fits, expected, -1.0)
+        self, row: _Row, results: int, so_far: float, left: _TimeLeft, least: float | None
+    ) -> float:
+        """Expected quality of a path; -1 where its mandatory part is not to be run, as its bound does not fit and its
+        chance is below `least`; with None, as the chance of the whole is not even."""
+        _, member, _, mandatory_ms, logs = row
+        remaining_ms, factor, first, later, frames, chances = left
+        value, chance = so_far, 1.0
+        for number, log in enumerate(logs, results):
+            ratio = (later if number else first) - log
+            known = 1.0 if log <= _LOG_NO_TIME else chances.get(ratio)
+            if known is None:
+                known = chances[ratio] = frames.share_within(ratio)
+            chance = known
+            if number:
+                if chance < _EVEN_CHANCE:
+                    chance = -_ROUNDING  # nothing is gained by its plan
+            elif least is not None and chance < least and mandatory_ms * factor > remaining_ms:
+                return -1.0
+            value += chance * self._adds[number][member]
+        return value if least is not None or chance >= _EVEN_CHANCE else -1.0
 
     def _choice(
-        self, candidates: _Candidates, at: int, remaining_ms: float, factor: float
+        self, candidates: _Candidates, row: _Row, remaining_ms: float, factor: float
     ) -> Choice:
-        path, chosen, forecast_ms, mandatory_ms, _ = candidates.rows[at]
+        path, chosen, forecast_ms, mandatory_ms, _ = row
         if candidates.results:  # promised already; the rest is worth a try while it can be in time
             bound_ms = forecast_ms * factor
             feasible = bound_ms <= remaining_ms
@@ -332,23 +295,14 @@ class PassPolicy(FrontierPolicy):
         return Choice(path, forecast_ms, bound_ms, feasible, self._reached[-1][chosen])
 
     def _weigh(self, weights: np.ndarray) -> None:
-        """Makes ready what each path has reached at each of its results in a scene, what that result adds, float64
-        `[results, paths]`, and the best that may follow on each prefix: after an answer, so that no decision has to."""
+        """Makes ready what each path has reached at each of its results in a scene, what that result adds, both
+        `[results][paths]`, and the most that it reaches: after an answer, so that no decision has to."""
         self._weights = weights
         at_end = (self._by_size @ weights).clip(0.0, 1.0)[self._first]
-        self._added = at_end.copy()
-        self._added[1:] -= at_end[:-1]
-        self._reached, self._adds = at_end.tolist(), self._added.tolist()
-        self._most = np.maximum.reduceat(at_end[-1, self._by_prefix], self._begins).data
+        self._reached = at_end.tolist()
+        self._adds = np.diff(at_end, axis=0, prepend=0.0).tolist()
+        self._tops = at_end.max(axis=0).tolist()
         self._planned = None
-        for of_level in self._candidates.values():
-            if 0 in of_level:  # of all that a frame may start on
-                of_level[0].added = self._gathered(of_level[0])
-
-    def _gathered(self, candidates: _Candidates) -> np.ndarray:
-        """What the results that are to come add, `[results, N]`."""
-        rows = slice(candidates.results, candidates.results + len(candidates.logs))
-        return self._added[rows].take(candidates.members, axis=1)
 
     def _result_ends(self) -> np.ndarray:
         """Segment after which each result of each path exists, int `[results, paths]`, in their order; the last one of
@@ -376,12 +330,14 @@ class PassPolicy(FrontierPolicy):
                 sources[row, ends == end] = least[numbers[ends == end]]
         return sources
 
-    def _gather(self, segment: int, number: int, level: float) -> _Candidates:
-        """What may follow on given choices: gathered as it is first asked for, in 60 us, since a stream comes by a few of
-        thousands."""
-        count = len(self._paths)
-        own = np.asarray(self._prefix_of)[segment * count : (segment + 1) * count]
-        members = np.flatnonzero(own == number)
+    def _gather(self, segment: int, planned: int, level: float) -> tuple[_Candidates, _Row]:
+        """What may follow on the choices of a path as a segment begins, and its row."""
+        known = self._found[level].get((segment, id(self._paths[planned])))
+        if known is not None:
+            return known
+        prefixes = self._prefixes[segment]
+        members = np.flatnonzero(prefixes == prefixes[planned])
+        members = members[np.argsort(-self._remaining_ms[segment, members], kind='stable')]
         here_ms = self._remaining_ms[segment, members]
         ends = self._ends[:, members]
         if (ends == ends[-1]).all():
@@ -393,24 +349,15 @@ class PassPolicy(FrontierPolicy):
             is_whole = ends[0] == len(self._space.segments) - 1
             needed_ms = self._needed(level)[segment, members]
             mandatory_ms = np.where(is_whole, needed_ms, mandatory_ms)
-        exist = until_ms[results:] <= _NO_TIME_MS
-        logs = np.log(np.maximum(until_ms[results:], _NO_TIME_MS / 2.0))
+        logs = np.log(np.maximum(until_ms[results:], _NO_TIME_MS / 2.0)).T
         numbers = members.tolist()
         paths = [self._paths[member] for member in numbers]
-        of_each = numbers, here_ms.tolist(), mandatory_ms.tolist(), logs.T.tolist()
-        found = _Candidates(
-            int(self._prefixes.searchsorted(number)),
-            members,
-            {member: at for at, member in enumerate(numbers)},
-            list(zip(paths, *of_each)),
-            logs,
-            exist if exist.any() else None,
-            mandatory_ms,
-            float(mandatory_ms.min()),
-            int(np.lexsort(until_ms.round(6)[::-1])[0]),
-            results,
-        )
+        of_each = numbers, here_ms.tolist(), mandatory_ms.tolist(), logs.tolist()
+        rows = list(zip(paths, *of_each))
+        cheapest = rows[np.lexsort(until_ms.round(6)[::-1])[0]]
+        found = _Candidates(rows, float(mandatory_ms.min()), cheapest, results)
         if segment == 0:
-            found.added = self._gathered(found)
-        self._candidates[level][number] = found
-        return found
+            self._starts[level] = found
+        for row in rows:
+            self._found[level][segment, id(row[0])] = found, row
+        return found, rows[numbers.index(planned)]

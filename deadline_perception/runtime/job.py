@@ -175,7 +175,7 @@ class Job:
         network_ms: time of the segments that ended.
         so_far: its newest result before the end of the network; None until there is one.
         result: what the network gave; None where it did not finish.
-        results: names of the parts of the network that its result holds, where the network declares any.
+        results: names of the parts of the network that have run, of which its result is, where the network declares any.
         answer: the own result that its last answer gave, or is about to give; None where it gave something else.
         followed: its own result that the tracks took in last, and the same with their ids.
         reason: why it could not be in time or was aborted, empty otherwise.

@@ -292,11 +292,9 @@ class InferenceRun:
         times = self.times
         number = run.segment
         segment = self._segments[number]
-        space = run.path.space
-        condition = space.conditions[number]
-        if segment.operator is not None and (
-            condition is None or run.path.settings[condition[0]] in condition[1]
-        ):
+        path = run.path
+        decided = path.decided_by_segment[number]
+        if decided is not None:
             planned_ms = self._rest_ms
             rest_ms = planned_ms[number]
             progress, factor, extra_ms = times.bound_from(
@@ -312,26 +310,28 @@ class InferenceRun:
             bound_ms = rest_ms * factor
             if self.until_ms < math.inf and bound_ms + extra_ms <= remaining_ms:
                 # Planned for what is left until the next image, and so kept: nothing better fits before it.
-                choice = Choice(run.path, rest_ms, bound_ms, True, self.plan.quality)
+                choice = Choice(path, rest_ms, bound_ms, True, self.plan.quality)
             else:
                 elapsed_ms = at_ms - job.begun_ms
                 choice = self.inference.policy.redecide(
-                    run.path, number, remaining_ms - extra_ms, factor, elapsed_ms, p90_share
+                    path, number, remaining_ms - extra_ms, factor, elapsed_ms, p90_share
                 )
             if extra_ms:
                 choice = choice._replace(bound_ms=choice.bound_ms + extra_ms)
             decided_ms = self.inference.clock_ms()
-            if choice.path.settings != run.path.settings:
-                run.redirect(choice.path)
-                job.path, self._rest_ms = choice.path, times.forecast.from_each_ms(choice.path)
-            place = space.place[segment.operator]
+            if choice.path is not path:
+                path = job.path = choice.path
+                run.redirect(path)
+                self._rest_ms = times.forecast.from_each_ms(path)
+            operator, place = decided
+            planned = self.plan.path
             job.decisions.append(
                 Decision(
-                    operator=segment.operator,
+                    operator=operator,
                     segment=number,
                     spent_ms=job.network_ms,
                     progress=progress,
-                    changed=choice.path.settings[place] != self.plan.path.settings[place],
+                    changed=path is not planned and path.settings[place] != planned.settings[place],
                     remaining_ms=remaining_ms,
                     forecast_ms=choice.forecast_ms,
                     bound_ms=choice.bound_ms,
@@ -347,10 +347,10 @@ class InferenceRun:
         took_ms = run.run_segment(at_ms)
         job.done.append((segment.phase, took_ms))
         job.network_ms += took_ms
-        is_last = number + 1 == self._count
-        if segment.result and not is_last and run.path.keys_by_segment[number] is not None:
-            names = space.results(run.path, number + 1)
-            job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
+        if segment.result and path.keys_by_segment[number] is not None:
+            job.results = (*job.results, segment.result)
+            if number + 1 < self._count:
+                job.so_far = ResultSoFar(self._kept(run.result_so_far()), job.results)
         return at_ms + took_ms
 
     def _end(self, run: SegmentRun, begun_ms: float, in_time: bool) -> None:
@@ -361,7 +361,6 @@ class InferenceRun:
         result = self._kept(run.result())
         ended_ms = self.inference.clock_ms()
         job.leave(phase, ended_ms - begun_ms)
-        job.results = run.path.space.results(run.path)
         job.result = result
         self.ended = True
         self._close(ended_ms, ended_ms - job.begun_ms if in_time else math.inf)

@@ -145,14 +145,10 @@ class RecentTimes:
         self.interruption_ms = 0.0
         self.is_soon_after = False
 
-    def shares_within(self, log_ratios: np.ndarray) -> np.ndarray:
-        """Shares of the frames whose log ratios lie below given ones, interpolated; below all of them 0, and above all
-        the chance that a next one does. Of as many as make a limit."""
-        return np.asarray(np.interp(log_ratios, self._window, self._shares, 0.0))
-
     def share_within(self, log_ratio: float) -> float:
-        """The same of one log ratio."""
-        ratios = self._window_items
+        """Share of the frames whose log ratio lies below a given one, interpolated; below all of them 0, and above all
+        the chance that a next one does. Of as many as make a limit."""
+        ratios = self._window
         if log_ratio < ratios[0]:
             return 0.0
         count = len(ratios)
@@ -236,12 +232,11 @@ class RecentTimes:
 
     def _renew_limit(self) -> None:
         count = len(self._ordered)
-        # The ordered log ratios when the limit was made.
-        self._window = np.array(self._ordered)
-        self._shares = (np.arange(count) + 0.5) / count
-        self._window_items = self._window.data  # of a memoryview, a few items are read fastest
+        ordered = np.array(self._ordered)
+        # The ordered log ratios when the limit was made: of a memoryview, a few items are read fastest.
+        self._window = ordered.data
         median = (self._ordered[(count - 1) // 2] + self._ordered[count // 2]) / 2.0
-        deviation = MAD_TO_DEVIATION * float(np.median(np.abs(self._window - median)))
+        deviation = MAD_TO_DEVIATION * float(np.median(np.abs(ordered - median)))
         start = min(max(self.start.deviation, _LEAST_DEVIATION), _MOST_PRIOR_DEVIATION)
         weight = _PRIOR_FRAMES / (_PRIOR_FRAMES + count)
         self.deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)

@@ -1,6 +1,5 @@
 import math
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
-from deadline_perception.decision import pass_policy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.runtime.job import Job, StampReading
@@ -193,49 +191,38 @@ def test_after_a_result_so_far_no_path_is_expected_to_add_more(quality, remainin
 @given(
     large=st.floats(0.0, 1.0),
     remaining_ms=st.floats(0.5, 60.0),
-    epsilon=st.sampled_from([0.03, 1.0]),
-    planned=st.sampled_from([('crun-s1', 1), ('crun-s0', 1), ('s1', 2), ('s0', 2), ('s1', 3)]),
-)
-def test_only_a_plan_near_the_best_is_kept_unseen(large, remaining_ms, epsilon, planned):
-    name, segment = planned
-    choices = []
-    for most in (None, math.inf):
-        policy = PassPolicy(SPACE, TIMES, QualitiesBySize(), keep_epsilon=epsilon)
-        policy._weigh(np.array([large, 1.0 - large]))
-        if most is not None:
-            policy._most = [most] * len(policy._most)  # so that it always looks
-        path = SPACE.parse(name)
-        choices.append(policy.redecide(path, segment, remaining_ms, FACTOR, 0.0, LIKELY))
-    assert choices[0] == choices[1]
-
-
-def test_no_array_is_made_for_a_plan_that_no_path_can_beat(monkeypatch):
-    policy = PassPolicy(SPACE, TIMES, QualitiesBySize())
-    policy.prepare()
-    path = SPACE.parse('crun-s0')
-    expected = policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY)
-    monkeypatch.setattr(pass_policy, '_FEW', 0)
-    monkeypatch.delattr(pass_policy._NormalTimes, 'shares_within')
-    assert policy.redecide(path, 1, 100.0, FACTOR, 5.0, LIKELY) == expected
-    with pytest.raises(AttributeError, match='shares_within'):
-        policy.redecide(path, 1, 11.0, FACTOR, 5.0, LIKELY)
-
-
-@given(
-    remaining_ms=st.one_of(st.floats(-1.0, 40.0), st.just(math.inf)),
+    epsilon=st.sampled_from([0.0, 0.03, 1.0]),
     planned=st.sampled_from([('crun-s1', 1), ('crun-s0', 1), ('s1', 2), ('s0', 2), ('s1', 3)]),
     ratios=st.lists(st.floats(0.8, 2.0), max_size=40),
 )
-def test_a_few_paths_are_decided_as_many(remaining_ms, planned, ratios):
-    choices, (name, segment) = [], planned
-    for few in (0, 16):
-        policy, times = followed([], keep_epsilon=0.0)
+def test_a_path_is_not_looked_at_only_where_it_cannot_be_better(
+    large, remaining_ms, epsilon, planned, ratios
+):
+    (name, segment), choices = planned, []
+    for looks_at_all in (False, True):
+        policy, times = followed([], keep_epsilon=epsilon, quality=QualitiesBySize)
+        policy._weigh(np.array([large, 1.0 - large]))
         for ratio in ratios:
             times.part(segment).observe(10.0, 10.0 * ratio)
-        with mock.patch.object(pass_policy, '_FEW', few):
-            path = SPACE.parse(name)
-            choices.append(policy.redecide(path, segment, remaining_ms, FACTOR, 0.0, LIKELY))
+        if looks_at_all:
+            policy._tops = [math.inf] * len(policy._tops)
+        path = SPACE.parse(name)
+        choices.append(
+            [
+                policy.plan(remaining_ms, FACTOR, LIKELY),
+                policy.redecide(path, segment, remaining_ms, FACTOR, 0.0, LIKELY),
+            ]
+        )
     assert choices[0] == choices[1]
+
+
+def test_nothing_is_gathered_for_a_decision_once_all_is_prepared(monkeypatch):
+    policy = PassPolicy(SPACE, TIMES, QualitiesBySize())
+    policy.prepare()
+    path = policy.plan(100.0, FACTOR, LIKELY).path
+    monkeypatch.delattr(PassPolicy, '_gather')
+    for segment, remaining_ms in ((0, 50.0), (1, 100.0), (1, 11.0), (3, 5.0)):
+        policy.redecide(path, segment, remaining_ms, FACTOR, 5.0, 0.55)
 
 
 def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
@@ -251,9 +238,9 @@ def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
     assert large.path == SPACE.parse('crun-s0') and large.quality == pytest.approx(0.75)
 
 
-def followed(ratios, *, keep_epsilon=0.005):
+def followed(ratios, *, keep_epsilon=0.005, quality=Qualities):
     """A policy whose time model has seen frames that took so many times what was forecast."""
-    policy = PassPolicy(SPACE, TIMES, Qualities(), keep_epsilon=keep_epsilon)
+    policy = PassPolicy(SPACE, TIMES, quality(), keep_epsilon=keep_epsilon)
     times = TimeModel(SPACE, TIMES, fresh_bound())
     for ratio in ratios:
         times.whole.observe(10.0, 10.0 * ratio)
@@ -266,14 +253,13 @@ def test_chances_are_those_of_the_frames_that_were_seen():
     bound = times.begin(1.0)
     assert bound.interruption_ms == 0.0  # though every fourth frame was interrupted
     remaining_ms = 25.0 * 1.2  # the deep path takes 25: three of four make it
-    log_ms, later, frames = policy._time_left(0, remaining_ms, bound.factor, 0.9)
-    assert frames.share_within(log_ms - math.log(25.0)) == pytest.approx(0.75, abs=0.01)
-    shares = frames.shares_within(log_ms - np.log([25.0, 5.0]))
+    left = policy._time_left(0, remaining_ms, bound.factor, 0.9)
+    shares = [left.frames.share_within(left.first - math.log(ms)) for ms in (25.0, 5.0)]
     assert shares == pytest.approx([0.75, 1.0], abs=0.01)
     lead_ms = times.reserve.lead_ms  # a later result is cut off so much earlier
     assert lead_ms == 1.25
-    without_lead = policy._time_left(0, remaining_ms - lead_ms, bound.factor, 0.9)[0]
-    assert later == pytest.approx(without_lead)
+    without_lead = policy._time_left(0, remaining_ms - lead_ms, bound.factor, 0.9).first
+    assert left.later == pytest.approx(without_lead)
 
 
 def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in_time():

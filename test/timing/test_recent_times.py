@@ -159,16 +159,18 @@ def test_shares_are_those_of_frames_and_rise_with_the_time():
     recent = seen(took_ms)
     remaining_ms = np.array([1.0, 9.5, 10.0, 10.5, 13.0, 19.0, 30.0])
     expected = [float(np.mean(np.array(took_ms) <= one_ms)) for one_ms in remaining_ms]
-    shares = recent.shares_within(np.log(remaining_ms / 10.0))
+    shares = np.array([recent.share_within(math.log(one_ms / 10.0)) for one_ms in remaining_ms])
     assert shares == pytest.approx(expected, abs=0.03)
     assert shares[0] == 0.0 and (np.diff(shares) >= 0.0).all() and 0.99 < shares[-1] < 1.0
 
 
 @given(st.lists(st.floats(-1.0, 1.0), min_size=LEAST_RATIOS), st.floats(-2.0, 2.0))
-def test_the_share_of_one_is_that_of_many(log_ratios, log_ratio):
+def test_a_share_is_interpolated_between_frames(log_ratios, log_ratio):
     recent = seen([10.0 * math.exp(one) for one in log_ratios])
-    for one in (log_ratio, *recent._window, -math.inf, math.inf):
-        assert recent.share_within(one) == recent.shares_within(np.array([one]))[0]
+    window = np.array(recent._window)
+    shares = (np.arange(len(window)) + 0.5) / len(window)
+    for one in (log_ratio, *window, -math.inf, math.inf):
+        assert recent.share_within(one) == np.interp(one, window, shares, 0.0)
 
 
 @pytest.mark.parametrize('count', [3, LEAST_RATIOS, 60, 700])
