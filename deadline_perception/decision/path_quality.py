@@ -277,7 +277,7 @@ class PathQuality:
         `measured` is False on it, and `weights_hash` empty.
         """
         paths = list(path_space)
-        times_ms = np.log(np.maximum(np.asarray(forecast.table(paths, 0), dtype=np.float64), 1e-6))
+        times_ms = np.log(np.maximum(np.asarray(forecast.table(paths), dtype=np.float64), 1e-6))
         # Settings ascend in work, so that a path which took less time than a smaller one was mismeasured; models of a
         # set have no order.
         grid = np.full((1, *path_space.sizes), -np.inf)  # a network may have no operator

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -75,44 +74,14 @@ class SegmentForecast:
             found = self._from_each_ms[path.settings] = self._add_up(path)
         return found
 
-    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
+    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """`forecast_ms` of many paths of the network at once, float64 `[N]`."""
-        settings = np.array([path.settings for path in paths], np.intp).reshape(
-            len(paths), len(self.path_space.operators)
-        )
-        total_ms = np.zeros(len(paths))
-        for number in range(len(self.path_space.segments) - 1, segment - 1, -1):
-            skip, places, costs_ms = self._segment_costs[number]
-            part_ms = costs_ms[tuple(settings[:, at] for at in places)]
-            if skip is not None:
-                part_ms = np.where(settings[:, skip] == 0, 0.0, part_ms)
-            condition = self.path_space.conditions[number]
-            total_ms += (
-                part_ms
-                if condition is None
-                else np.where(np.isin(settings[:, condition[0]], condition[1]), part_ms, 0.0)
-            )
-        return total_ms
+        return np.array([self.from_each_ms(path)[0] for path in paths])
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:
         """Expected time in ms of one segment on a path; 0 when it is skipped."""
         key = self.path_space.key(segment, path)
         return 0.0 if key is None else self.costs_ms[key]
-
-    @cached_property
-    def _segment_costs(self) -> list[tuple[int | None, tuple[int, ...], np.ndarray]]:
-        """For each segment the place of the skip that leaves it out, the places of the operators that decide its time,
-        and the time in ms by their settings."""
-        return [
-            (
-                skip,
-                places,
-                np.array([self.costs_ms.get(key or '', 0.0) for key in keys.values()]).reshape(
-                    [self.path_space.sizes[at] for at in places]
-                ),
-            )
-            for skip, places, keys in self.path_space.key_tables
-        ]
 
     def _add_up(self, path: ExecutionPath) -> list[float]:
         """Time in ms from each segment on, and 0 at the end; the later ones are added first."""
@@ -140,10 +109,6 @@ class WcetForecast(SegmentForecast):
             raise ValueError(f'{len(missing)} segments have no worst case, such as {missing[0]}')
         super().__init__(path_space, wcet.segments_ms)
         self.wcet = wcet
-
-    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
-        """`forecast_ms` of many paths of the network at once, float64 `[N]`."""
-        return self.wcet.bound_ms(super().table(paths, segment))
 
     def _add_up(self, path: ExecutionPath) -> list[float]:
         return [float(self.wcet.bound_ms(ms)) for ms in super()._add_up(path)]

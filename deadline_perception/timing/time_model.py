@@ -64,8 +64,8 @@ class Forecast(Protocol):
     def from_each_ms(self, path: ExecutionPath) -> Sequence[float]:
         """The same from each segment on; of a forecast that frames are decided by."""
 
-    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
-        """The same for many paths: float64 `[len(paths)]`."""
+    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """Of many paths: float64 `[len(paths)]`."""
 
 
 class FinishedFrame(Protocol):

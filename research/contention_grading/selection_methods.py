@@ -123,14 +123,15 @@ class _Ladder:
     def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         return self._terms.idle_ms[self.name(path)]
 
+    def from_each_ms(self, path: ExecutionPath) -> Sequence[float]:
+        return [self.forecast_ms(path), 0.0]
+
     def quality(self, path: ExecutionPath) -> float:
         return self._terms.qualities[self.name(path)] / 100.0
 
-    def table(self, paths: Sequence[ExecutionPath], segment: int | None = None) -> np.ndarray:
-        """Idle delays where a segment is given, qualities where none is."""
-        return np.array(
-            [self.quality(path) if segment is None else self.forecast_ms(path) for path in paths]
-        )
+    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """Qualities."""
+        return np.array([self.quality(path) for path in paths])
 
 
 class PolicyMethod:

@@ -84,12 +84,10 @@ def test_a_part_that_does_not_run_takes_no_time():
     assert [forecast.forecast_ms(path) for path in space] == [3.0, 1.0]
 
 
-def test_table_equals_single_forecasts_from_every_segment():
+def test_table_equals_single_forecasts():
     forecast = PathForecast(made_profile(distinct_paths(SPACE, 10, random.Random(0))), SPACE)
-    paths = list(SPACE)
-    for segment in range(len(SPACE.segments) + 1):
-        single = [forecast.forecast_ms(path, segment) for path in paths]
-        np.testing.assert_allclose(forecast.table(paths, segment), single, rtol=1e-12)
+    single = [forecast.forecast_ms(path) for path in SPACE]
+    np.testing.assert_allclose(forecast.table(list(SPACE)), single, rtol=1e-12)
     assert forecast.table([]).shape == (0,)
 
 
