@@ -134,8 +134,7 @@ class PassPolicy(FrontierPolicy):
         self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
         self._ends = self._result_ends()
         self._first = self._quality_sources()
-        # By level: what a frame may start on, and what may follow as a segment begins, by that and the path's identity.
-        self._starts: dict[float, _Candidates] = {}
+        # By level: what may follow as a segment begins, by that and the identity of a path.
         self._found: dict[float, dict[tuple[int, int], tuple[_Candidates, _Row]]] = {
             level: {} for level in self._levels
         }
@@ -171,7 +170,7 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.plan`."""
         level = self._level(remaining_ms, factor, p90_share)
-        candidates = self._starts.get(level) or self._gather(0, 0, level)[0]
+        candidates, _ = self._gather(0, 0, level)
         left = self._time_left(0, remaining_ms, factor, p90_share)
         choice = self._choice(candidates, self._best_row(candidates, left), remaining_ms, factor)
         self._planned = choice, remaining_ms, (factor, p90_share)
@@ -344,8 +343,6 @@ class PassPolicy(FrontierPolicy):
         rows = list(zip(paths, *of_each))
         cheapest = rows[np.lexsort(until_ms.round(6)[::-1])[0]]
         found = _Candidates(rows, float(mandatory_ms.min()), cheapest, results)
-        if segment == 0:
-            self._starts[level] = found
         for row in rows:
             self._found[level][segment, id(row[0])] = found, row
         return found, rows[numbers.index(planned)]
