@@ -88,7 +88,7 @@ class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
     Attributes:
-        rows: of each, the longest first, which is mostly the best of those that can be in time.
+        rows: of each, in the order of the paths: of equally good ones the first is taken.
         least_ms: the shortest mandatory part.
         cheapest: of the path with that, and of those the shortest.
         results: how many exist already.
@@ -324,7 +324,6 @@ class PassPolicy(FrontierPolicy):
             return known
         prefixes = self._prefixes[segment]
         members = np.flatnonzero(prefixes == prefixes[planned])
-        members = members[np.argsort(-self._remaining_ms[segment, members], kind='stable')]
         here_ms = self._remaining_ms[segment, members]
         ends = self._ends[:, members]
         if (ends == ends[-1]).all():
