@@ -288,7 +288,7 @@ class PassPolicy(FrontierPolicy):
         at_end = (self._by_size @ weights).clip(0.0, 1.0)[self._first]
         self._reached = at_end.tolist()
         self._adds = np.diff(at_end, axis=0, prepend=0.0).tolist()
-        self._tops = at_end.max(axis=0).tolist()
+        self._tops = (at_end.max(axis=0) + _ROUNDING).tolist()
         self._planned = None
 
     def _result_ends(self) -> np.ndarray:
