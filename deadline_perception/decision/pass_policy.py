@@ -89,7 +89,7 @@ class _Candidates:
     """The paths that may follow on given choices, as a segment begins.
 
     Attributes:
-        rows: of each, the longest first, which is mostly the best of those that can be in time.
+        rows: of each, in the order of the paths: of equally good ones the first is taken.
         least_ms: the shortest mandatory part.
         cheapest: of the path with that, and of those the shortest.
         results: how many exist already.
@@ -153,8 +153,7 @@ class PassPolicy(FrontierPolicy):
             return  # what it goes by is not there yet
         self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
         self._first = self._quality_sources()
-        # By level: what a frame may start on, and what may follow as a segment begins, by that and the path's identity.
-        self._starts: dict[float, _Candidates] = {}
+        # By level: what may follow as a segment begins, by that and the identity of a path.
         self._found: dict[float, dict[tuple[int, int], tuple[_Candidates, _Row]]] = {
             level: {} for level in self._levels
         }
@@ -182,7 +181,7 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.plan`."""
         level = self._level(remaining_ms, factor, p90_share)
-        candidates = self._starts.get(level) or self._gather(0, 0, level)[0]
+        candidates, _ = self._gather(0, 0, level)
         left = self._time_left(0, remaining_ms, factor, p90_share)
         choice = self._choice(candidates, self._best_row(candidates, left), remaining_ms, factor)
         self._planned = choice, remaining_ms, (factor, p90_share)
@@ -301,7 +300,7 @@ class PassPolicy(FrontierPolicy):
         at_end = (self._by_size @ weights).clip(0.0, 1.0)[self._first]
         self._reached = at_end.tolist()
         self._adds = np.diff(at_end, axis=0, prepend=0.0).tolist()
-        self._tops = at_end.max(axis=0).tolist()
+        self._tops = (at_end.max(axis=0) + _ROUNDING).tolist()
         self._planned = None
 
     def _result_ends(self) -> np.ndarray:
@@ -337,7 +336,6 @@ class PassPolicy(FrontierPolicy):
             return known
         prefixes = self._prefixes[segment]
         members = np.flatnonzero(prefixes == prefixes[planned])
-        members = members[np.argsort(-self._remaining_ms[segment, members], kind='stable')]
         here_ms = self._remaining_ms[segment, members]
         ends = self._ends[:, members]
         if (ends == ends[-1]).all():
@@ -356,8 +354,6 @@ class PassPolicy(FrontierPolicy):
         rows = list(zip(paths, *of_each))
         cheapest = rows[np.lexsort(until_ms.round(6)[::-1])[0]]
         found = _Candidates(rows, float(mandatory_ms.min()), cheapest, results)
-        if segment == 0:
-            self._starts[level] = found
         for row in rows:
             self._found[level][segment, id(row[0])] = found, row
         return found, rows[numbers.index(planned)]

@@ -238,6 +238,17 @@ def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
     assert large.path == SPACE.parse('crun-s0') and large.quality == pytest.approx(0.75)
 
 
+def test_a_second_look_that_adds_nothing_is_not_taken(monkeypatch):
+    for name in ('crun-s1', 'crun-s0'):
+        monkeypatch.setitem(QUALITY, name, QUALITY['crun-alone'])
+    policy = PassPolicy(
+        SPACE, TIMES, Qualities(), paths=[path for path in SPACE if path['coarse'] == 'run']
+    )
+    assert policy.plan(100.0, FACTOR, LIKELY).path == SPACE.parse('crun-alone')
+    planned = SPACE.parse('crun-s0')
+    assert policy.redecide(planned, 1, 100.0, FACTOR, 5.0, LIKELY).path == SPACE.parse('crun-alone')
+
+
 def followed(ratios, *, keep_epsilon=0.005, quality=Qualities):
     """A policy whose time model has seen frames that took so many times what was forecast."""
     policy = PassPolicy(SPACE, TIMES, quality(), keep_epsilon=keep_epsilon)
