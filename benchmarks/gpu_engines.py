@@ -90,10 +90,6 @@ def difference(one, other, images: list[np.ndarray], path) -> dict[str, float]:
 if __name__ == '__main__':
     run_script(
         main,
-        {
-            '--device': option('cuda'),
-            '--weights': option(DEFAULT_WEIGHTS),
-            '--rounds': option(200),
-        },
+        {'--device': option('cuda'), '--weights': option(DEFAULT_WEIGHTS), '--rounds': option(200)},
         quick='3 rounds of 3 paths',
     )

@@ -182,8 +182,4 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(
-        main,
-        {'--images': option(20, 'that are followed', least=1)},
-        quick='three images',
-    )
+    run_script(main, {'--images': option(20, 'that are followed', least=1)}, quick='three images')

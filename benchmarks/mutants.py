@@ -230,8 +230,6 @@ def main(run: Run) -> None:
 if __name__ == '__main__':
     run_script(
         main,
-        {
-            '--modules': option(MODULES, nargs='+', choices=MODULES, metavar='MODULE'),
-        },
+        {'--modules': option(MODULES, nargs='+', choices=MODULES, metavar='MODULE')},
         quick='3 mutants of each module',
     )

@@ -90,7 +90,4 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(
-        main,
-        {'--seconds': option(15.0, 'length of each run')},
-    )
+    run_script(main, {'--seconds': option(15.0, 'length of each run')})

@@ -1,4 +1,4 @@
-"""How large the project is: lines by folder, tokens a code line, suite and extras, imports between them, private words.
+"""How large the project is: MB, lines by folder, tokens a code line, suite and extras, imports between them, private words.
 
     python benchmarks/size.py [REPOSITORY]
 
@@ -118,15 +118,24 @@ def docstring_lines(text: str) -> set[int]:
 
 def sizes(root: Path) -> dict[str, Size]:
     """By folder, of Python and Markdown."""
-    told = subprocess.run(
-        ['git', 'ls-files', '-z', *FOLDERS], cwd=root, capture_output=True, text=True, check=True
-    )
     found = {folder: Size() for folder in FOLDERS}
-    for name in filter(None, told.stdout.split('\0')):
-        file = root / name
-        if file.suffix in ('.py', '.md') and file.is_file():
-            found[Path(name).parts[0]].add(file.read_text(encoding='utf-8'), file.suffix == '.py')
+    for file in tracked(root, *FOLDERS):
+        if file.suffix in ('.py', '.md'):
+            folder = file.relative_to(root).parts[0]
+            found[folder].add(file.read_text(encoding='utf-8'), file.suffix == '.py')
     return found
+
+
+def megabytes(root: Path) -> float:
+    """Of all that git tracks."""
+    return sum(file.stat().st_size for file in tracked(root)) / 1e6
+
+
+def tracked(root: Path, *folders: str) -> list[Path]:
+    """Files that git tracks, those of some folders alone where any are named."""
+    command = ['git', 'ls-files', '-z', *folders]
+    told = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    return [root / name for name in told.split('\0') if (root / name).is_file()]
 
 
 def suite_parts(files: dict[str, str]) -> list[str]:
@@ -186,7 +195,7 @@ def main() -> None:
     files = package_files(root)
     rows = [(name, *size.figures()) for name, size in (sizes(root) | halves(files)).items()]
     heads = 'part | files | lines | code lines | tokens | tokens a code line | comments, % of lines'
-    show(f'size of {root.resolve().name}', heads, rows)
+    show(f'size of {root.resolve().name}, {megabytes(root):.2f} MB', heads, rows)
     edges = edges_to_extras(files)
     print(f'{len(edges)} imports from suite to extras', *edges, sep='\n  ')
     words = {pattern: count for pattern, count in private_words(files).items() if count}

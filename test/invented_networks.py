@@ -35,10 +35,7 @@ MAGNIFIER = PathSpace(
 SINGLE = PathSpace((), (Segment('all', 'all'),))
 CLASSIFIER = PathSpace(
     (Operator('level', LEVEL, (1, 2, 3, 4), 'l'),),
-    (
-        Segment('input', 'pre'),
-        Segment('layers', 'body', 'level', ('level',)),
-    ),
+    (Segment('input', 'pre'), Segment('layers', 'body', 'level', ('level',))),
 )
 _WORK = np.random.default_rng(0).standard_normal((160, 160)) / 13.0
 

@@ -72,10 +72,7 @@ def write_small(folder: Path) -> Path:
 def prepared_once(tmp_path_factory) -> Prepared:
     pytest.importorskip('openvino')
     from deadline_perception.core.device import read_device_facts
-    from deadline_perception.engines.segment_store import (
-        default_store_folder,
-        store_origin,
-    )
+    from deadline_perception.engines.segment_store import default_store_folder, store_origin
     from deadline_perception.extras.preparation.segment_models import SegmentModels
     from deadline_perception.extras.preparation.segments import prepare
     from deadline_perception.extras.preparation.store_writer import StoreWriter

@@ -11,6 +11,7 @@ MOST_TOKENS = 120_885
 MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
+MOST_MEGABYTES = 20.0
 MOST_LINES = {'test': 31_900, 'benchmarks': 9_300, 'research': 11_160}
 
 
@@ -40,6 +41,10 @@ def test_suite_imports_no_extra(size, files):
 
 def test_private_words_become_fewer(size, files):
     assert sum(size.private_words(files).values()) <= MOST_PRIVATE_WORDS
+
+
+def test_all_that_is_fetched_with_the_repository_is_little(size, repository):
+    assert size.megabytes(repository) <= MOST_MEGABYTES
 
 
 def test_what_stands_beside_the_package_grows_no_more(size, repository):

@@ -9,10 +9,7 @@ from deadline_perception.decision.path_quality import PathQuality, QualityTableE
 from deadline_perception.decision.scene import SIZE_EDGES, SIZE_NAMES, Scene, SizeQuality, _shrunk
 
 SPACE = PathSpace(
-    (
-        Operator('scale', 'scale', (0.5, 1.0), 'r'),
-        Operator('width', 'width', (0.5, 1.0), 'w'),
-    ),
+    (Operator('scale', 'scale', (0.5, 1.0), 'r'), Operator('width', 'width', (0.5, 1.0), 'w')),
     (Segment('all', 'conv', 'scale', ('scale',)), Segment('rest', 'conv', 'width', ('width',))),
 )
 SMALL, LARGE = SPACE.parse('r0.50-w1.00'), SPACE.parse('r1.00-w1.00')

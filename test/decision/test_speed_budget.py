@@ -9,10 +9,7 @@ from deadline_perception.decision.speed_budget import TableBudget
 SPEEDS = st.one_of(st.floats(0.0, 60.0), st.sampled_from([0.0, 5e-324, 1e-9, 1e200]))
 WRONG_SPEEDS = [math.nan, math.inf, -math.inf, -0.1]
 ROBOT = TableBudget([0.02, 0.08, 0.12, 0.20], [220.0, 154.0, 110.0, 22.0], 22.0, 220.0)
-POLICIES = [
-    ROBOT,
-    TableBudget([1.0, 5.0], [200.0, 90.0], 80.0, 150.0),
-]
+POLICIES = [ROBOT, TableBudget([1.0, 5.0], [200.0, 90.0], 80.0, 150.0)]
 
 
 @pytest.mark.parametrize('policy', POLICIES)

@@ -68,10 +68,7 @@ def test_profile_of_the_user_stays(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('name', 'has_room'),
-    [('path_visualizer', True), ('time_budget', False)],
-)
+@pytest.mark.parametrize(('name', 'has_room'), [('path_visualizer', True), ('time_budget', False)])
 def test_who_sends_images_takes_shared_memory(start_node, observer, name, has_room):
     """A container has 64 MB for all."""
     # as on a robot, where nothing is set

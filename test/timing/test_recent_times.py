@@ -103,8 +103,7 @@ def test_the_start_decides_until_eight_frames_were_seen():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(TIMES_MS, TIMES_MS), min_size=LEAST_RATIOS, max_size=40),
-    st.floats(0.0, 3.0),
+    st.lists(st.tuples(TIMES_MS, TIMES_MS), min_size=LEAST_RATIOS, max_size=40), st.floats(0.0, 3.0)
 )
 def test_no_limit_is_more_than_one_and_a_half_times_the_longest_ratio_seen(frames, deviation):
     """Eight scattered frames of an overloaded machine once gave a bound of ten minutes."""

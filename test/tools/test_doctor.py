@@ -18,12 +18,7 @@ BAD = Finding('torch', State.MISSING, 'not installed', 'make setup')
 
 
 @pytest.mark.parametrize('findings, status', [([GOOD, NOTED], 0), ([GOOD, BAD, NOTED], 1)])
-def test_status_says_whether_the_demo_can_run(
-    monkeypatch,
-    capsys,
-    findings,
-    status,
-):
+def test_status_says_whether_the_demo_can_run(monkeypatch, capsys, findings, status):
     monkeypatch.setattr(doctor, 'examine_machine', lambda: findings)
     assert doctor.run(argparse.Namespace(json=True, camera='')) == status
     shown = json.loads(capsys.readouterr().out)

@@ -164,6 +164,8 @@ def _prepare(
         np.save(place / _IMAGES, np.stack(images))
         (place / _KEYS).write_text(json.dumps(keys))
         (place / _DONE).touch()
+        # Models are kept without the tensors of the weights beside them.
+        (place / _MADE).with_suffix('.safetensors').symlink_to(weights.resolve())
 
         def poll() -> None:
             show(there + len((place / _DONE).read_text().split()))
@@ -212,6 +214,8 @@ def run_until_done(command: Sequence[str], watch: Callable[[], None] = lambda: N
 
 def _keep_models(weights: Path, models: SegmentModels, store: SegmentStore) -> None:
     """Puts models that were made here beside the weights, where all of the store's are known then."""
+    if not models.forms:
+        return
     at_hand = models_at_hand(weights, models.weights_hash)
     # What is at hand and was not accurate here stays.
     are_new = not models.forms.keys() <= at_hand.forms.keys()

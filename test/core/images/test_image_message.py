@@ -90,8 +90,7 @@ def planes(luma, chroma, pad):
 
 @pytest.mark.parametrize('pad', [0, 6])
 @pytest.mark.parametrize(
-    ('encoding', 'conversion'),
-    [('nv12', cv2.COLOR_YUV2BGR_NV12), ('nv21', cv2.COLOR_YUV2BGR_NV21)],
+    ('encoding', 'conversion'), [('nv12', cv2.COLOR_YUV2BGR_NV12), ('nv21', cv2.COLOR_YUV2BGR_NV21)]
 )
 def test_planes_of_chroma_are_read_as_opencv_reads_them(encoding, conversion, pad):
     both = np.random.default_rng(0).integers(0, 256, (9, 8), np.uint8)

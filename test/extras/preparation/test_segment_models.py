@@ -1,7 +1,7 @@
 """What quantisation found, kept beside the weights: other devices compile it and quantise nothing."""
 
+import lzma
 import sys
-import zlib
 
 import numpy as np
 import pytest
@@ -34,9 +34,7 @@ def result(model) -> float:
     return float(compiled([np.ones((2, 3), np.float32)])[0][0, 0])
 
 
-def test_models_of_other_weights_are_none_cut_ones_refused_and_a_key_takes_those_most_like_it(
-    tmp_path,
-):
+def test_others_models_are_none_cut_ones_refused_and_a_key_takes_those_most_like_it(tmp_path):
     assert SegmentModels.load(tmp_path / 'none', 'abc').forms == {}
     models = SegmentModels('abc')
     models.add('post', Form.EXACT, product(3.0))
@@ -59,37 +57,61 @@ def test_models_of_other_weights_are_none_cut_ones_refused_and_a_key_takes_those
     assert found == [2.0, 3.0, 1.0] and list(models.of('stage3@w1.00')) == []
 
 
-def zipped(content: bytes) -> torch.Tensor:
-    return torch.frombuffer(bytearray(zlib.compress(content)), dtype=torch.uint8)
+def test_tensors_of_the_weights_are_kept_once(tmp_path):
+    factors = np.random.default_rng(0).standard_normal((1, 3000)).astype(np.float16)
+    models, weights = SegmentModels('abc'), tmp_path / 'x.safetensors'
+    models.add('post', Form.EXACT, openvino.Model([ops.constant(factors.astype(np.float32))], []))
+    models.save(tmp_path / 'alone')
+    write_tensors(weights, {'w': torch.from_numpy(factors)}, {})
+    models.save(tmp_path / 'x')
+    assert (tmp_path / 'alone').stat().st_size > (tmp_path / 'x').stat().st_size + 5000
+    loaded = SegmentModels.load(tmp_path / 'x', 'abc')
+    (found,) = loaded.model(loaded.forms['post'][0][1]).get_results()
+    assert np.array_equal(found.input_value(0).get_node().data, factors)
+    write_tensors(weights, {'w': torch.from_numpy(-factors)}, {})
+    with pytest.raises(FileRefused, match='has other content'):
+        SegmentModels.load(tmp_path / 'x', 'abc')
 
 
-def with_table(file, content, forms):
-    write_tensors(file, {'x': content}, {'format': '2', 'weights_hash': 'abc', 'forms': forms})
-    return SegmentModels.load(file, 'abc')
+def packed(content: bytes) -> torch.Tensor:
+    made = lzma.compress(content, lzma.FORMAT_RAW, filters=segment_models._FILTERS)
+    return torch.frombuffer(bytearray(made), dtype=torch.uint8)
 
 
 @pytest.mark.parametrize(
-    'forms',
-    ['{"post": [["8 bit", "gone"]]}', '{"post": [["9 bit", "x.x"]]}', '{"post": 3}', '[]', '{'],
-)
-def test_damaged_tables_of_models_are_refused(tmp_path, forms):
-    with pytest.raises(FileRefused):
-        with_table(tmp_path / 'wrong', torch.zeros(1), forms)
-
-
-@pytest.mark.parametrize(
-    'content, said',
+    'values, said',
     [
-        (zipped(bytes(2 << 20)), 'more than 1 MiB'),
-        (torch.zeros(9, dtype=torch.uint8), 'damaged'),
-        (zipped(b'x'), 'x has other content'),
+        ({'forms': '{"post": [["8 bit", "gone"]]}'}, 'KeyError'),
+        ({'forms': '{"post": [["9 bit", "x.x"]]}'}, '9 bit'),
+        ({'forms': '{"post": 3}'}, 'post'),
+        ({'forms': '[]'}, 'forms'),
+        ({'forms': '{'}, 'no JSON'),
+        ({'content': packed(bytes(2 << 20)), 'size': 2 << 20}, 'more than 1 MiB'),
+        ({'content': packed(bytes(2 << 20)), 'size': 9}, 'not the 9 bytes'),
+        ({'content': packed(bytes(9))[:-3], 'size': 9}, 'not the 9 bytes'),
+        ({'content': torch.full((9,), 7, dtype=torch.uint8), 'size': 9}, 'damaged'),
+        ({'content': packed(b'y'), 'size': 1}, 'has other content'),
+        ({'content': torch.zeros(9)}, 'ValueError'),
+        ({'size': -1}, 'sizes'),
+        ({'copies': [[1, 0]]}, 'IndexError'),
+        ({'copies': [[0]]}, 'ValueError'),
+        ({'content': packed(bytes(64)), 'size': 64, 'copies': [[0, 1]]}, 'takes more from the'),
+        ({'content': packed(bytes(64)), 'size': 64, 'copies': 2 * [[0, 0]]}, 'takes more from the'),
     ],
 )
-def test_damaged_models_are_refused(tmp_path, monkeypatch, content, said):
+def test_damaged_models_are_refused(tmp_path, monkeypatch, values, said):
+    def load(forms='{}', content=packed(b''), size=0, copies=()):
+        parts = {'parts': content, 'copies': torch.tensor(copies, dtype=torch.uint32)}
+        facts = {'format': '3', 'weights_hash': 'abc', 'forms': forms}
+        of_nothing = segment_models._digest(b'')
+        write_tensors(tmp_path / 'x', parts, facts | {'sizes': f'{{"{of_nothing}": {size}}}'})
+        return SegmentModels.load(tmp_path / 'x', 'abc')
+
     monkeypatch.setattr(segment_models, '_MOST_BYTES', 1 << 20)
-    models = with_table(tmp_path / 'bomb', content, '{"post": [["8 bit", "x.x"]]}')
+    write_tensors(tmp_path / 'x.safetensors', {'w': torch.ones(16)}, {})
+    assert load().forms == {}
     with pytest.raises(FileRefused, match=said):
-        models.model('x.x')
+        load(**values)
 
 
 def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_path, monkeypatch):

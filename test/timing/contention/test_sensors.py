@@ -148,12 +148,7 @@ def test_utilisation_needs_time_to_pass_and_counters_that_advance():
 
 
 @pytest.mark.parametrize(
-    'text, message',
-    [
-        ('', 'no line'),
-        ('some avg10=x\n', "is 'x'"),
-        ('some avg10=101\n', 'is 101'),
-    ],
+    'text, message', [('', 'no line'), ('some avg10=x\n', "is 'x'"), ('some avg10=101\n', 'is 101')]
 )
 def test_malformed_pressure_is_named(tmp_path, text, message):
     write_tree(tmp_path, {'proc/pressure/cpu': text})
