@@ -362,7 +362,7 @@ class TimeModel:
 
         Args:
             forecast: its own.
-            follower: is told of another one between two frames, and decides by that.
+            follower: gets each new one, between two frames.
         """
         self._passes = PassFactors(forecast)
         self._follower = follower

@@ -285,17 +285,16 @@ def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in
     assert policy.redecide(path, deep, 11.0 * 0.95, rest.factor, 9.0).path == SPACE.parse('s1')
 
 
-def test_a_first_look_that_takes_half_of_what_its_profile_says_is_planned_so_under_any_load():
-    policy, model = PassPolicy(SPACE, TIMES, Qualities()), TimeModel(SPACE, TIMES, fresh_bound())
-    policy.learn_from(model)
-    looks = {'crun-alone': (2.5, 0.0, 0.0, 0.0, 0.0), 's1': (0.0, 0.0, 9.0, 0.0, 1.0)}
+def test_a_first_look_of_half_its_profile_is_planned_so_under_any_load():
+    policy, model = followed([])
+    looks = {'crun-alone': (2.5, 0.0, 0.0), 's1': (0.0, 0.0, 10.0)}
     for number in range(24):
-        name, segments_ms = list(looks.items())[number % 2]
+        name = list(looks)[number % 2]
         job = Job('message', 0.0, StampReading(0.0, '', 0))
         job.times, job.path, job.result = model.begin(1.0), SPACE.parse(name), 'found'
-        for ms in segments_ms:
+        for ms in looks[name]:
             job.leave('phase', ms * (3.0 if number > 12 else 1.0))
         model.observe(job)
-    assert model.forecast.forecast_ms(SPACE.parse('crun-alone')) == pytest.approx(2.5)
-    assert model.forecast.forecast_ms(SPACE.parse('s1')) == pytest.approx(10.0)
+    expected_ms = [model.forecast.forecast_ms(SPACE.parse(name)) for name in looks]
+    assert expected_ms == pytest.approx([2.5, 10.0])
     assert policy.plan(6.6, FACTOR, LIKELY).bound_ms == pytest.approx(2.5 * FACTOR)
