@@ -77,16 +77,11 @@ def chance_of_more(remaining_ms, forecast_ms):
 
 @pytest.mark.parametrize(
     ('remaining_ms', 'path'),
-    [
-        (math.inf, 'crun-s0'),
-        (100.0, 'crun-s0'),
-        (20.0, 'crun-s1'),
-        (15.0, 'crun-s1'),
-        (6.6, 'crun-alone'),
-    ],
+    list(zip((math.inf, 100.0, 20.0, 15.0, 6.6), ('s0', 's0', 's1', 's1', 'alone'))),
 )
 def test_takes_as_many_passes_as_are_worth_their_time(policy, remaining_ms, path):
     choice = policy.plan(remaining_ms, FACTOR, LIKELY)
+    path = f'crun-{path}'
     assert choice.feasible and choice.bound_ms == pytest.approx(5.0 * FACTOR)
     assert choice.quality == pytest.approx(QUALITY[str(choice.path)])
     if path == 'crun-alone':  # nothing of a second look is done in 1.6 ms
@@ -241,12 +236,10 @@ def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
 def test_a_second_look_that_adds_nothing_is_not_taken(monkeypatch):
     for name in ('crun-s1', 'crun-s0'):
         monkeypatch.setitem(QUALITY, name, QUALITY['crun-alone'])
-    policy = PassPolicy(
-        SPACE, TIMES, Qualities(), paths=[path for path in SPACE if path['coarse'] == 'run']
-    )
-    assert policy.plan(100.0, FACTOR, LIKELY).path == SPACE.parse('crun-alone')
-    planned = SPACE.parse('crun-s0')
-    assert policy.redecide(planned, 1, 100.0, FACTOR, 5.0, LIKELY).path == SPACE.parse('crun-alone')
+    paths = [first, deep] = [SPACE.parse('crun-alone'), SPACE.parse('crun-s0')]
+    policy = PassPolicy(SPACE, TIMES, Qualities(), paths=paths)
+    assert policy.plan(100.0, FACTOR, LIKELY).path == first
+    assert policy.redecide(deep, 1, 100.0, FACTOR, 5.0, LIKELY).path == first
 
 
 def followed(ratios, *, keep_epsilon=0.005, quality=Qualities):
@@ -288,13 +281,11 @@ def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in
 def test_a_first_look_of_half_its_profile_is_planned_so_under_any_load():
     policy, model = followed([])
     looks = {'crun-alone': (2.5, 0.0, 0.0), 's1': (0.0, 0.0, 10.0)}
-    for number in range(24):
-        name = list(looks)[number % 2]
+    for number, name in enumerate(12 * list(looks)):
         job = Job('message', 0.0, StampReading(0.0, '', 0))
         job.times, job.path, job.result = model.begin(1.0), SPACE.parse(name), 'found'
         for ms in looks[name]:
             job.leave('phase', ms * (3.0 if number > 12 else 1.0))
         model.observe(job)
-    expected_ms = [model.forecast.forecast_ms(SPACE.parse(name)) for name in looks]
-    assert expected_ms == pytest.approx([2.5, 10.0])
+    assert model.forecast.table(list(map(SPACE.parse, looks))) == pytest.approx([2.5, 10.0])
     assert policy.plan(6.6, FACTOR, LIKELY).bound_ms == pytest.approx(2.5 * FACTOR)
