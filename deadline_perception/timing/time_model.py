@@ -3,13 +3,12 @@
     expected = forecast x slowdown
     bound    = (expected x tolerance limit + interruption) x integral
 
-The forecast comes from a latency profile, the slowdown from whoever watches contention, drawn towards its recent mean as
-far as frames did not go with it: it says much of a load that stays, and nothing where every tenth frame is slow. All else
-comes from earlier frames:
-the limit of recent ratios and the interruption in ms (`recent_times.py`), and the integral, which holds the share of
-late frames (`calibration.py`). Each part can be switched off (`TimeParts`): benchmarks/replay.py says what each one
-earns.
-docs/promises.md says what the bound promises. Needs no torch.
+The forecast comes from a latency profile, which frames correct pass by pass (`pass_factors.py`), the slowdown from
+whoever watches contention, drawn towards its recent mean as far as frames did not go with it: it says much of a load
+that stays, and nothing where every tenth frame is slow. All else comes from earlier frames: the limit of recent ratios
+and the interruption in ms (`recent_times.py`), and the integral, which holds the share of late frames (`calibration.py`).
+Each part can be switched off (`TimeParts`): benchmarks/replay.py says what each one earns. docs/promises.md says what
+the bound promises. Needs no torch.
 
 Before every deadline time is reserved for what the node itself has to do around the network, in two parts.
 `publishing`, a high quantile of the time from the network's end to published detections, is all that a watchdog or an
