@@ -1,9 +1,9 @@
-"""How wrong a profile is about the passes of a network beside its last one.
+"""How wrong a profile is about the passes of a network beside its first one.
 
 Profiles of a first and a last pass are measured one after the other, and a machine's speed changes between. Then bounds of
 frames that end with the one are too long, and of those with the other too short, which no limit for all frames mends.
-A factor for each pass but the last does, learnt from pairs of passes that ran in one frame or near each other, whatever
-the load was. Needs no torch.
+A factor for each pass but the first does, learnt from pairs of passes that ran in one frame or near each other, whatever
+the load was. The first pass keeps its forecast, so that no change shakes the bounds that are promised. Needs no torch.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class PassFactors:
             if expected_ms > 0.0 and took_ms > 0.0:
                 self._newest[number] = self._count, math.log(took_ms / expected_ms)
         changed = False
-        *others, (last_at, last) = self._newest
-        for number, (at, log) in enumerate(others):
+        (first_at, first), *others = self._newest
+        for number, (at, log) in enumerate(others, 1):
             pairs = self._pairs[number]
-            if max(at, last_at) == self._count and min(at, last_at) > self._count - _NEAR:
-                pairs.append(log - last)
+            if max(at, first_at) == self._count and min(at, first_at) > self._count - _NEAR:
+                pairs.append(log - first)
             if len(pairs) >= LEAST_RATIOS and self._count % LEAST_RATIOS == 0:
                 log = median(pairs)
                 if abs(log - self._logs[number]) > _LEAST_CHANGE:

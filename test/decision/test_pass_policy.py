@@ -278,7 +278,7 @@ def test_a_frame_that_runs_goes_on_without_its_bound_where_it_is_likely_to_be_in
     assert policy.redecide(path, deep, 11.0 * 0.95, rest.factor, 9.0).path == SPACE.parse('s1')
 
 
-def test_a_first_look_of_half_its_profile_is_planned_so_under_any_load():
+def test_a_second_look_is_planned_as_it_goes_beside_the_first_under_any_load():
     policy, model = followed([])
     looks = {'crun-alone': (2.5, 0.0, 0.0), 's1': (0.0, 0.0, 10.0)}
     for number, name in enumerate(12 * list(looks)):
@@ -287,5 +287,5 @@ def test_a_first_look_of_half_its_profile_is_planned_so_under_any_load():
         for ms in looks[name]:
             job.leave('phase', ms * (3.0 if number > 12 else 1.0))
         model.observe(job)
-    assert model.forecast.table(list(map(SPACE.parse, looks))) == pytest.approx([2.5, 10.0])
-    assert policy.plan(6.6, FACTOR, LIKELY).bound_ms == pytest.approx(2.5 * FACTOR)
+    assert model.forecast.table(list(map(SPACE.parse, looks))) == pytest.approx([5.0, 20.0])
+    assert policy.plan(math.inf, FACTOR, LIKELY).forecast_ms == pytest.approx(5.0 + 2.0 * 20.0)
