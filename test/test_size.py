@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-MOST_TOKENS = 120_885
+MOST_TOKENS = 120_709
 MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
 MOST_MEGABYTES = 20.0
-MOST_LINES = {'test': 31_900, 'benchmarks': 9_300, 'research': 11_160}
+MOST_LINES = {'test': 31_900, 'benchmarks': 9_296, 'research': 11_157}
 
 
 @pytest.fixture(scope='module')
