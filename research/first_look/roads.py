@@ -36,7 +36,7 @@ from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.checkpoint import load_yolox
 
 # Sizes of the input in px, images of roads in a step, and share of the steps.
-SIZES = (((416, 736), 4, 0.45), ((256, 416), 9, 0.35), ((192, 320), 16, 0.20))
+SIZES = (((384, 640), 4, 0.55), ((256, 416), 9, 0.30), ((192, 320), 16, 0.15))
 WARM_UP_STEPS = 50
 AVERAGED = 0.999  # of the average of before, in each step
 KEPT_EVERY_MS = 120_000.0
