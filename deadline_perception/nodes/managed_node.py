@@ -20,12 +20,12 @@ from rclpy.lifecycle import (
 from rclpy.qos import QoSProfile
 
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.process_memory import give_back_memory
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import interruptible
 from deadline_perception.nodes.service_quality import RESULTS, publisher_events
 from deadline_perception.nodes.untyped import Untyped
-from deadline_perception.system.process_memory import give_back_memory
 
 # What loading raises of files and parameters that do not fit, with words for whoever gave them.
 _EXPECTED = (DeadlinePerceptionError, ValueError, OSError)

@@ -27,6 +27,7 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import covering_paths, fewest_covering
 from deadline_perception.core.number import is_count, number_or_nan, told_value
+from deadline_perception.core.process_memory import give_back_memory, touch_memory, use_huge_pages
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import LookQuality, PassQuality
@@ -51,7 +52,6 @@ from deadline_perception.runtime.look_twice import (
 )
 from deadline_perception.runtime.resident_networks import ResidentNetworks
 from deadline_perception.runtime.task import Task
-from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast
@@ -371,6 +371,7 @@ def _warm_up_once(
     give_back_memory()
     network.warm_up((covering[0],), image_size)
     touch_memory()
+    use_huge_pages()
 
 
 def _calibration_origin(

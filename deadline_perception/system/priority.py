@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from deadline_perception.core.process_memory import lock_pages, unlock_pages
 from deadline_perception.system.kernel_thread import (
     describe_scheduling,
     lives,
@@ -30,7 +31,6 @@ from deadline_perception.system.kernel_thread import (
     thread_name,
     threads_started_by,
 )
-from deadline_perception.system.process_memory import lock_pages, unlock_pages
 
 NICENESS = -15
 REAL_TIME_PART = 0.95  # of what the kernel allows in a period; beside busy programs a frame takes twice as long without

@@ -29,6 +29,7 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.measurement_plan import covering_paths, distinct_paths, interleave
+from deadline_perception.core.process_memory import use_huge_pages
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms, synchronise
 from deadline_perception.engines.segment_run import Network
@@ -313,6 +314,8 @@ def measure_profile(
         elapsed_s = (now_ms() - start_ms) / 1000.0
         if progress:
             progress(number, len(frames), elapsed_s)
+        if number == len(warm_up):
+            use_huge_pages()
         if (
             elapsed_s >= time_limit_s
             and _smallest(segments) >= min(repeats, _LEAST_SAMPLES)

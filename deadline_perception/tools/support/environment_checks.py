@@ -16,9 +16,9 @@ from enum import Enum
 from pathlib import Path
 
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line, printable
+from deadline_perception.core.process_memory import may_lock_pages
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.system.priority import Role, ThreadPriority
-from deadline_perception.system.process_memory import may_lock_pages
 from deadline_perception.tools.support.import_probe import ImportProbe
 
 # What runs the demo, by the name that is imported -> the name that pip installs.

@@ -14,7 +14,9 @@ from pathlib import Path
 _FRAME_BYTES = 2**25
 _BLOCK_BYTES = 2**20
 _PAGE_BYTES = 4096
+_HUGE_PAGE_BYTES = 2**21
 _MADV_DONTNEED = 4  # of sys/mman.h
+_MADV_COLLAPSE = 25  # of it, since Linux 6.1
 _MCL_ON_FAULT = 7  # of it: MCL_CURRENT, MCL_FUTURE and MCL_ONFAULT, as torch maps gigabytes that it never touches
 _CAP_IPC_LOCK = 14  # of linux/capability.h
 _MBIND = {
@@ -22,6 +24,7 @@ _MBIND = {
     'aarch64': 235,
 }  # number of the system call, which glibc has no function for
 _NO_FILE = re.compile(r'([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+\s*$')
+_ANONYMOUS = re.compile(r'([0-9a-f]+)-([0-9a-f]+) r\S\Sp \S+ \S+ 0\s*(?:\[heap\])?$')
 _MAPPING = re.compile(r'([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+\s*(/.*)?')
 
 
@@ -98,6 +101,31 @@ def touch_memory() -> None:
     blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(_FRAME_BYTES // _BLOCK_BYTES)]
     for block in blocks:
         block[::_PAGE_BYTES] = 0
+
+
+def use_huge_pages() -> None:
+    """Moves what lies in memory, and in no file, to pages of 2 MB, where at least half of one is there.
+
+    The processor looks up fewer addresses then, which a frame after a pause spends a fifth of its time on. A kernel that
+    cannot (before Linux 6.1, or with `transparent_hugepage` at `never`) leaves all as it is. Takes half a second.
+    """
+    trim_memory()
+    library = ctypes.CDLL(None)
+    page_bytes = resource.getpagesize()
+    with open('/proc/self/pagemap', 'rb', buffering=0) as pagemap:
+        for line in Path('/proc/self/maps').read_text(errors='replace').splitlines():
+            mapping = _ANONYMOUS.match(line)
+            if not mapping:
+                continue
+            first = -(-int(mapping[1], 16) // _HUGE_PAGE_BYTES) * _HUGE_PAGE_BYTES
+            last = int(mapping[2], 16) - _HUGE_PAGE_BYTES
+            for address in range(first, last + 1, _HUGE_PAGE_BYTES):
+                pagemap.seek(address // page_bytes * 8)
+                flags = pagemap.read(_HUGE_PAGE_BYTES // page_bytes * 8)
+                present = sum(highest >> 7 for highest in flags[7::8])
+                if present * page_bytes * 2 >= _HUGE_PAGE_BYTES:
+                    place = ctypes.c_void_p(address), ctypes.c_size_t(_HUGE_PAGE_BYTES)
+                    library.madvise(*place, _MADV_COLLAPSE)
 
 
 def lock_pages() -> str:

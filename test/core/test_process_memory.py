@@ -1,5 +1,7 @@
 import json
 import os
+import platform
+from pathlib import Path
 
 from python_run import run_python
 
@@ -11,7 +13,7 @@ PROGRAM = """
 import json, resource
 from pathlib import Path
 import numpy as np
-from deadline_perception.system.process_memory import give_back_memory, touch_memory
+from deadline_perception.core.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.executor import Executor
 def faults():
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
@@ -52,7 +54,7 @@ import ctypes, json, mmap, platform, resource
 from pathlib import Path
 import numpy as np
 from deadline_perception.system.priority import ThreadPriority
-from deadline_perception.system.process_memory import trim_memory
+from deadline_perception.core.process_memory import trim_memory
 def resident_mb():
     return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
 def locked_mb():
@@ -89,3 +91,29 @@ def test_what_was_freed_is_given_back_also_where_memory_is_locked_and_mappings_a
         assert found['still_mb'] < 5 and found['locked_mb'] > 50
     if found['is_bound']:  # which a container may forbid
         assert found['cut'] > 300 and found['left'] < 20
+
+
+# MB on huge pages and resident, before and after what is in use moves there; and a block of which little is in use.
+HUGE = """
+import json, mmap, re
+from pathlib import Path
+import numpy as np
+from deadline_perception.core.process_memory import use_huge_pages
+def mb(name):
+    return sum(int(kb) for kb in re.findall(rf'^{name}: +(\\d+) kB', Path('/proc/self/smaps').read_text(), re.M)) / 1e3
+blocks = [np.full(2**20, number, np.uint8) for number in range(40)]
+sparse = mmap.mmap(-1, 2**25, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+sparse[::2**16] = bytes(2**9)
+huge_mb, resident_mb = mb('AnonHugePages'), mb('Rss')
+use_huge_pages()
+print(json.dumps([mb('AnonHugePages') - huge_mb, mb('Rss') - resident_mb,
+                  all((block == number).all() for number, block in enumerate(blocks))]))
+"""
+
+
+def test_what_is_in_use_moves_to_huge_pages_where_the_kernel_can_and_takes_no_more_memory():
+    moved_mb, more_mb, unchanged = found_by(HUGE)
+    assert unchanged and more_mb < 20
+    can = tuple(map(int, platform.release().split('.')[:2])) >= (6, 1)
+    if can and '[never]' not in Path('/sys/kernel/mm/transparent_hugepage/enabled').read_text():
+        assert moved_mb > 30
