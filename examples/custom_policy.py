@@ -13,8 +13,8 @@ from deadline_perception.runtime.loading import NetworkOptions
 class HalfTheTime(FrontierPolicy):
     name = 'half_the_time'
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
-        return super().plan(remaining_ms / 2.0, factor, p90_share)
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
+        return super().plan(remaining_ms / 2.0, factor)
 
 
 def main(model: str = 'street', budget_ms: float = 100.0) -> None:

@@ -26,9 +26,9 @@ from rclpy.serialization import deserialize_message
 from std_msgs.msg import Header
 from vision_msgs.msg import Detection2DArray
 
+from deadline_perception.core.process_memory import lock_pages
 from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.system.priority import Role
-from deadline_perception.core.process_memory import lock_pages
 
 PRIORITY = Role.WATCHDOG.value + 1
 DEPTH = 1000  # messages that wait, so that a late observer loses none

@@ -253,7 +253,7 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
         **{f'ours without {part}': ours(TimeParts(**{part: False})) for part in PARTS},
         'ours without scene': ours(sees=False),
         'ours without second looks': ours(only_singles=True),
-        'ours without decisions on the way': ours(TimeParts(p90=False), maker=KeepsPlan),
+        'ours without decisions on the way': ours(maker=KeepsPlan),
         'static p99': on('single', static_table),
         'static p99, sequences': on('sequences', static_table, so_far=True),
         'ALERT': on(
@@ -315,7 +315,6 @@ class KeepsPlan(PassPolicy):
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """`path` unchanged."""
         number = self._index[path]
@@ -353,7 +352,7 @@ class Nearest:
             for scale in sorted(scales, reverse=True)
         ]
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`; of the largest scale whose shortest recorded path fits, else of the smallest."""
         for policy, paths in self._of_scale:
             least_ms = min(self._space.forecast.forecast_ms(path) for path in paths)
@@ -368,7 +367,6 @@ class Nearest:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
         space = self._space.space

@@ -43,7 +43,7 @@ class StaticTable:
         self._p99_ms = dict(p99_ms)
         self._shortest = min(p99_ms, key=p99_ms.get)
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """The best path that fits by the table, else the shortest; `factor` is not looked at. See `Policy.plan`."""
         fits = (path for _, _, path in self._rows if self._p99_ms[path] <= remaining_ms)
         path = next(fits, None)
@@ -58,7 +58,6 @@ class StaticTable:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """`path` unchanged; see `Policy.redecide`."""
         return self._fixed[path].redecide(path, segment, remaining_ms, factor)

@@ -3,19 +3,13 @@
 For every prefix (the choices already made as a segment begins) the paths that may still follow are reduced to their
 Pareto frontier of remaining time and quality. All frontiers of a segment lie behind each other in one flat list, so a
 decision is two look-ups and one bisect.
-
-A path whose own bound does not fit may be planned all the same, where at every operator from here on, reached at the
-p90 time, another path follows whose bound fits. Then a frame that goes as most do ends on the better
-path, and a slow one is brought home by its later operators. (A decision of several stages with recourse, as in
-stochastic programming; the later stages are decided by what the frame has really taken.) The remaining time of such a
-path is what it needs of it to be planned.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,16 +21,7 @@ from deadline_perception.decision.policy import (
     check_position,
     check_time_left,
 )
-from deadline_perception.timing.time_model import MAX_FACTOR, Forecast
-
-LEVELS = (
-    0.5,
-    0.6,
-    0.7,
-    0.8,
-    0.9,
-    1.0,
-)  # shares of the bound; one between two is rounded up
+from deadline_perception.timing.time_model import Forecast
 
 
 @dataclass(frozen=True)
@@ -46,7 +31,7 @@ class SegmentFrontiers:
     Attributes:
         group_of: int32 `[paths]`, the number of each path's prefix; of a memoryview, one item is read fastest.
         begins: `[prefixes + 1]`, where each prefix's frontier begins in the lists below.
-        remaining_ms: forecast of what remains, or what is needed of that; strictly ascending within a frontier.
+        remaining_ms: forecast of what remains; strictly ascending within a frontier.
         qualities: strictly ascending within a frontier.
         members: index of the path.
     """
@@ -82,59 +67,9 @@ def pareto_frontiers(
     return members, np.searchsorted(groups[members], np.arange(groups.max() + 2))
 
 
-def needed_times_ms(
-    path_space: PathSpace,
-    settings: np.ndarray,
-    remaining_ms: np.ndarray,
-    prefix_numbers: Callable[[int], np.ndarray],
-    p90_share: float,
-) -> np.ndarray:
-    """The forecast whose bound has to fit as a segment begins, so that each path can be planned from there on.
-
-    Here that is the forecast of going on along the path until its next operator and on the shortest path from there. At
-    each later operator it is the same, with the p90 time taken until then.
-
-    Args:
-        path_space: of the network.
-        settings: of the paths that may be chosen, int `[paths, operators]`.
-        remaining_ms: forecast of each path from each segment on, float64 `[segments, paths]`, never rising.
-        prefix_numbers: number of each path's choices before a segment, int `[paths]`, from 0 on.
-        p90_share: share of its bound that a part of a frame stays below in nine of ten frames, in (0, 1].
-
-    Returns:
-        float64 `[segments, paths]`, at most `remaining_ms`, and that where `p90_share` is 1; always that for the shortest
-        path that may follow on given choices.
-    """
-    needed_ms = remaining_ms.copy()
-    # At the next operator of each path, if there is one: what turning to the shortest path saves there, the forecast
-    # from there on, and what is needed there.
-    saved_ms = np.zeros(len(settings))
-    next_ms = np.zeros(len(settings))
-    next_needed_ms = np.full(len(settings), -np.inf)
-    for segment in reversed(range(len(path_space.segments))):
-        here_ms = remaining_ms[segment]
-        needed_ms[segment] = np.minimum(
-            here_ms,
-            np.maximum(here_ms - saved_ms, p90_share * (here_ms - next_ms) + next_needed_ms),
-        )
-        if path_space.segments[segment].operator is not None:
-            numbers = prefix_numbers(segment)
-            least_ms = np.full(numbers.max() + 1, np.inf)
-            np.minimum.at(least_ms, numbers, here_ms)
-            condition = path_space.conditions[segment]
-            decides = (
-                True if condition is None else np.isin(settings[:, condition[0]], condition[1])
-            )
-            saved_ms = np.where(decides, here_ms - least_ms[numbers], saved_ms)
-            next_ms = np.where(decides, here_ms, next_ms)
-            next_needed_ms = np.where(decides, needed_ms[segment], next_needed_ms)
-    return needed_ms
-
-
 class FrontierPolicy:
     """Among all paths that agree with what has run, the one of highest quality whose bound fits the time left.
 
-    With `p90_share` below 1, also one that probably fits and whose later operators can turn to a path whose bound fits.
     When nothing fits: the cheapest, with `feasible=False`. At a re-decision the planned path is kept while its bound
     fits, unless another gains more than `keep_epsilon` in quality or is better and no more expensive.
 
@@ -152,7 +87,6 @@ class FrontierPolicy:
 
     name = 'frontier'
     keeps_bounds = True
-    _levels = LEVELS
 
     def __init__(
         self,
@@ -185,50 +119,31 @@ class FrontierPolicy:
     def follow(self, forecast: Forecast) -> None:
         """Decides by these times from now on; between two frames."""
         self._remaining_ms = self._forecasts(forecast)
-        self._needed_ms = {1.0: self._remaining_ms}  # by share of the bound
-        self._frontiers_of: dict[float, list[SegmentFrontiers | None]] = {
-            level: [None] * len(self._space.segments) for level in self._levels
-        }
-        self._frontiers = self._frontiers_of[1.0]
+        self._frontiers: list[SegmentFrontiers | None] = [None] * len(self._space.segments)
 
     def prepare(self) -> None:
         """Builds the frontiers of all prefixes now, so that no decision has to."""
-        for level in self._levels:
-            for segment in range(len(self._space.segments)):
-                self._of_all(segment, level)
+        for segment in range(len(self._space.segments)):
+            self._frontier(segment)
 
-    @staticmethod
-    def _level(remaining_ms: float, factor: float, p90_share: float) -> float:
-        """That of a time left, which is refused where nothing can be decided on it."""
-        is_known = remaining_ms == remaining_ms and 0.0 < factor <= MAX_FACTOR
-        if not is_known or not 0.0 < p90_share <= 1.0:
-            check_time_left(remaining_ms, factor, p90_share)
-        return LEVELS[bisect_left(LEVELS, p90_share)]
+    def _frontier(self, segment: int) -> SegmentFrontiers:
+        return self._frontiers[segment] or self._build(segment)
 
-    def _of_all(self, segment: int, level: float) -> SegmentFrontiers:
-        return self._frontiers_of[level][segment] or self._build(segment, level)
-
-    def starts(self, p90_share: float = 1.0) -> list[tuple[ExecutionPath, float, float]]:
-        """What a frame may start on, whatever time it has: path, needed forecast in ms, and quality, ascending."""
-        found = self._of_all(0, self._level(0.0, 1.0, p90_share))
+    def starts(self) -> list[tuple[ExecutionPath, float, float]]:
+        """What a frame may start on, whatever time it has: path, forecast in ms, and quality, ascending."""
+        found = self._frontier(0)
         return [
-            (self._paths[member], needed_ms, quality)
-            for member, needed_ms, quality in zip(
+            (self._paths[member], forecast_ms, quality)
+            for member, forecast_ms, quality in zip(
                 found.members, found.remaining_ms, found.qualities
             )
         ]
 
-    def plan(
-        self,
-        remaining_ms: float,
-        factor: float,
-        p90_share: float = 1.0,
-    ) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
-        level = self._level(remaining_ms, factor, p90_share)
-        frontiers = self._frontiers_of[level][0] or self._build(0, level)
-        best = self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
-        return best if best.feasible or level == 1.0 else self.plan(remaining_ms, factor)
+        check_time_left(remaining_ms, factor)
+        frontiers = self._frontier(0)
+        return self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
 
     def redecide(
         self,
@@ -237,33 +152,30 @@ class FrontierPolicy:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
-        level = self._level(remaining_ms, factor, p90_share)
+        check_time_left(remaining_ms, factor)
         # The plan is mostly the very object that was given out, which is found without hashing its choices.
         planned = self._number_of.get(id(path))
         if planned is None or not 0 <= segment < len(self._frontiers):
             planned = self._place(path, segment)
-        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
+        frontiers = self._frontier(segment)
         group = frontiers.group_of[planned]
         begin = frontiers.begins[group]
         end = frontiers.begins[group + 1]
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
-        if not best.feasible:
-            return best if level == 1.0 else self.redecide(path, segment, remaining_ms, factor)
-        if best.path is self._paths[planned]:
+        if not best.feasible or best.path is self._paths[planned]:
             return best
-        needed_ms = self._needed_ms[level].item(segment, planned)
+        forecast_ms = self._remaining_ms.item(segment, planned)
         quality = self._qualities.item(planned)
-        bound_ms = needed_ms * factor
+        bound_ms = forecast_ms * factor
         if bound_ms > remaining_ms or best.quality - quality > self._keep_epsilon:
             return best
-        # Kept only where no path is both better and needs no more: else less time could give more quality.
-        as_cheap = bisect_right(frontiers.remaining_ms, needed_ms, begin, end) - 1
+        # Kept only where no path is both better and takes no longer: else less time could give more quality.
+        as_cheap = bisect_right(frontiers.remaining_ms, forecast_ms, begin, end) - 1
         if frontiers.qualities[as_cheap] > quality:
             return best
-        return Choice(path, self._remaining_ms.item(segment, planned), bound_ms, True, quality)
+        return Choice(path, forecast_ms, bound_ms, True, quality)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
@@ -303,26 +215,18 @@ class FrontierPolicy:
             frontiers.qualities[at],
         )
 
-    def _needed(self, level: float) -> np.ndarray:
-        """See `needed_times_ms`."""
-        if level not in self._needed_ms:
-            self._needed_ms[level] = needed_times_ms(
-                self._space, self._settings, self._remaining_ms, self._prefix_numbers, level
-            )
-        return self._needed_ms[level]
-
-    def _build(self, segment: int, level: float) -> SegmentFrontiers:
+    def _build(self, segment: int) -> SegmentFrontiers:
         group_of = self._prefix_numbers(segment)
-        needed_ms = self._needed(level)[segment]
-        members, begins = pareto_frontiers(group_of, needed_ms, self._qualities)
+        remaining_ms = self._remaining_ms[segment]
+        members, begins = pareto_frontiers(group_of, remaining_ms, self._qualities)
         found = SegmentFrontiers(
             group_of.data,
             begins.tolist(),
-            needed_ms[members].tolist(),
+            remaining_ms[members].tolist(),
             self._qualities[members].tolist(),
             members.tolist(),
         )
-        self._frontiers_of[level][segment] = found
+        self._frontiers[segment] = found
         return found
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -30,14 +29,14 @@ import numpy as np
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_quality import PassQuality
-from deadline_perception.decision.policy import Choice, Quality
+from deadline_perception.decision.policy import Choice, Quality, check_time_left
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.recent_times import RecentTimes
 from deadline_perception.timing.time_model import Forecast, TimeModel
 
-_BOUND_DEVIATIONS, _P90_DEVIATIONS = 2.326, 1.282  # of a normal distribution, of 99 and 90 %
-_LEAST_DEVIATION = 0.01  # of the logarithm of a frame's time
+_BOUND_DEVIATIONS = 2.326  # of a normal distribution, of 99 %
+_DEVIATION = 0.15  # of the logarithm of a frame's time, where none are known
 _NO_TIME_MS = 1e-6
 _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
 _EVEN_CHANCE = 0.5  # of a path that is run though no bound fits
@@ -52,12 +51,10 @@ class _NormalTimes:
     """Shares of frames, as `RecentTimes` has them, where none are known: the logarithm of a time over its median is
     normal."""
 
-    def __init__(self, deviation: float) -> None:
-        self._scale = -_SQRT_2 * deviation
-
-    def share_within(self, log_ratio: float) -> float:
+    @staticmethod
+    def share_within(log_ratio: float) -> float:
         """Of frames whose log ratio is at most this."""
-        return 0.5 * math.erfc(log_ratio / self._scale)
+        return 0.5 * math.erfc(-log_ratio / (_SQRT_2 * _DEVIATION))
 
 
 class _TimeLeft(NamedTuple):
@@ -104,9 +101,7 @@ class _Candidates:
 class PassPolicy(FrontierPolicy):
     """See the module; for path spaces that declare results so far.
 
-    At a re-decision the planned path is kept unless another gains more than `keep_epsilon`. Paths without a result so
-    far are started as by `FrontierPolicy`: also where only `p90_share` a bound fits, and later operators can turn to a path
-    that does.
+    At a re-decision the planned path is kept unless another gains more than `keep_epsilon`.
 
     Args:
         path_space: all paths of the network.
@@ -137,7 +132,7 @@ class PassPolicy(FrontierPolicy):
         self._prefixes = [self._prefix_numbers(segment) for segment in segments]
         self._times: TimeModel | None = None
         self._parts: list[PartBound] = []
-        self._planned: tuple[Choice, float, tuple[float, float]] | None = None
+        self._planned: tuple[Choice, float, float] | None = None
         self._by_size = self._qualities[:, None]
         self._weights = np.ones(1)
         if isinstance(quality, PassQuality):
@@ -153,10 +148,8 @@ class PassPolicy(FrontierPolicy):
             return  # what it goes by is not there yet
         self._after_ms = np.vstack([self._remaining_ms[1:], np.zeros(len(self._paths))])
         self._first = self._quality_sources()
-        # By level: what may follow as a segment begins, by that and the identity of a path.
-        self._found: dict[float, dict[tuple[int, int], tuple[_Candidates, _Row]]] = {
-            level: {} for level in self._levels
-        }
+        # What may follow as a segment begins, by that and the identity of a path.
+        self._found: dict[tuple[int, int], tuple[_Candidates, _Row]] = {}
         self._weigh(self._weights)
 
     def learn_from(self, times: TimeModel) -> None:
@@ -170,21 +163,16 @@ class PassPolicy(FrontierPolicy):
         """Gathers what may follow on all choices now, so that no decision has to."""
         for segment, of_space in enumerate(self._space.segments):
             if of_space.operator is not None:
-                for level, planned in product(self._levels, range(len(self._paths))):
-                    self._gather(segment, planned, level)
+                for planned in range(len(self._paths)):
+                    self._gather(segment, planned)
 
-    def plan(
-        self,
-        remaining_ms: float,
-        factor: float,
-        p90_share: float = 1.0,
-    ) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`."""
-        level = self._level(remaining_ms, factor, p90_share)
-        candidates, _ = self._gather(0, 0, level)
-        left = self._time_left(0, remaining_ms, factor, p90_share)
+        check_time_left(remaining_ms, factor)
+        candidates, _ = self._gather(0, 0)
+        left = self._time_left(0, remaining_ms, factor)
         choice = self._choice(candidates, self._best_row(candidates, left), remaining_ms, factor)
-        self._planned = choice, remaining_ms, (factor, p90_share)
+        self._planned = choice, remaining_ms, factor
         return choice
 
     def redecide(
@@ -194,33 +182,30 @@ class PassPolicy(FrontierPolicy):
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
-        level = self._level(remaining_ms, factor, p90_share)
+        check_time_left(remaining_ms, factor)
         # The plan is mostly the very object that was given out, which is found without hashing its choices.
-        found = self._found[level].get((segment, id(path)))
-        candidates, row = found or self._gather(segment, self._place(path, segment), level)
+        found = self._found.get((segment, id(path)))
+        candidates, row = found or self._gather(segment, self._place(path, segment))
         if self._planned is not None:
             plan, plan_ms, planned_with = self._planned
             has_not_run = (
                 0.0 <= plan_ms - remaining_ms <= _DECIDING_MS
                 and plan.path is path
-                and planned_with == (factor, p90_share)
+                and planned_with == factor
                 and plan.forecast_ms == row[2]
             )
             if has_not_run:  # the best among all paths, and so among those that are left
                 return plan
         if len(candidates.rows) > 1:  # there is something to decide
-            left = self._time_left(segment, remaining_ms, factor, p90_share)
+            left = self._time_left(segment, remaining_ms, factor)
             row = self._best_row(candidates, left, row)
         return self._choice(candidates, row, remaining_ms, factor)
 
-    def _time_left(
-        self, segment: int, remaining_ms: float, factor: float, p90_share: float
-    ) -> _TimeLeft:
-        """Times go as those of recent frames, or rests; where none are known, the 99th and 90th percentiles are the
-        factor and `p90_share` of it. A later result is to be there when the frame would be answered beside its network."""
+    def _time_left(self, segment: int, remaining_ms: float, factor: float) -> _TimeLeft:
+        """Times go as those of recent frames, or rests; where none are known, the factor is the 99th percentile.
+        A later result is to be there when the frame would be answered beside its network."""
         times = self._times
         later_ms = max(remaining_ms - (times.lead_ms if times else 0.0), _NO_TIME_MS)
         if times and _NO_TIME_MS < remaining_ms < math.inf:
@@ -229,14 +214,12 @@ class PassPolicy(FrontierPolicy):
                 expected = factor / part.factor  # a forecast's
                 first, later = math.log(remaining_ms / expected), math.log(later_ms / expected)
                 return _TimeLeft(remaining_ms, factor, first, later, part.recent, {})
-        between = _BOUND_DEVIATIONS - _P90_DEVIATIONS
-        deviation = max(-math.log(p90_share) / between, _LEAST_DEVIATION)
-        median = math.log(factor) - _BOUND_DEVIATIONS * deviation
+        median = math.log(factor) - _BOUND_DEVIATIONS * _DEVIATION
         first, later = (
             -math.inf if left_ms <= _NO_TIME_MS else math.log(left_ms) - median
             for left_ms in (remaining_ms, later_ms)
         )
-        return _TimeLeft(remaining_ms, factor, first, later, _NormalTimes(deviation), {})
+        return _TimeLeft(remaining_ms, factor, first, later, _NormalTimes(), {})
 
     def _best_row(
         self, candidates: _Candidates, left: _TimeLeft, planned: _Row | None = None
@@ -329,9 +312,9 @@ class PassPolicy(FrontierPolicy):
                 sources[row, ends == end] = least[numbers[ends == end]]
         return sources
 
-    def _gather(self, segment: int, planned: int, level: float) -> tuple[_Candidates, _Row]:
+    def _gather(self, segment: int, planned: int) -> tuple[_Candidates, _Row]:
         """What may follow on the choices of a path as a segment begins, and its row."""
-        known = self._found[level].get((segment, id(self._paths[planned])))
+        known = self._found.get((segment, id(self._paths[planned])))
         if known is not None:
             return known
         prefixes = self._prefixes[segment]
@@ -343,10 +326,6 @@ class PassPolicy(FrontierPolicy):
         until_ms = np.where(ends < segment, 0.0, here_ms - self._after_ms[ends, members])
         results = int((ends < segment).sum(axis=0).min())
         mandatory_ms = until_ms[0]
-        if not results:
-            is_whole = ends[0] == len(self._space.segments) - 1
-            needed_ms = self._needed(level)[segment, members]
-            mandatory_ms = np.where(is_whole, needed_ms, mandatory_ms)
         logs = np.log(np.maximum(until_ms[results:], _NO_TIME_MS / 2.0)).T
         numbers = members.tolist()
         paths = [self._paths[member] for member in numbers]
@@ -355,5 +334,5 @@ class PassPolicy(FrontierPolicy):
         cheapest = rows[np.lexsort(until_ms.round(6)[::-1])[0]]
         found = _Candidates(rows, float(mandatory_ms.min()), cheapest, results)
         for row in rows:
-            self._found[level][segment, id(row[0])] = found, row
+            self._found[segment, id(row[0])] = found, row
         return found, rows[numbers.index(planned)]

@@ -36,9 +36,6 @@ class Policy(Protocol):
 
     `factor` is slowdown times calibration factor: it scales an idle forecast into a bound. A remaining time that is
     negative gives the cheapest path, infeasible (unless late results are worth something); an infinite one is allowed.
-    `p90_share` is the share of their bounds that most frames stay below: a policy may choose a path that fits only so, as
-    long as its later operators can still bring the frame home within a bound that fits. At 1, which no policy goes
-    beyond, only paths whose own bound fits are chosen.
 
     Attributes:
         name: as in the parameter.
@@ -48,16 +45,11 @@ class Policy(Protocol):
     name: str
     keeps_bounds: bool
 
-    def plan(
-        self,
-        remaining_ms: float,
-        factor: float,
-        p90_share: float = 1.0,
-    ) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """The path to start a frame on.
 
         Raises:
-            ValueError: `remaining_ms` is NaN, `factor` does not lie in (0, MAX_FACTOR], or `p90_share` not in (0, 1].
+            ValueError: `remaining_ms` is NaN, or `factor` does not lie in (0, MAX_FACTOR].
         """
 
     def redecide(
@@ -67,7 +59,6 @@ class Policy(Protocol):
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """The path to go on with as a segment begins; it makes the choices of `path` in all earlier segments.
 
@@ -77,7 +68,6 @@ class Policy(Protocol):
             remaining_ms: time left for the segments from `segment` on.
             factor: as in `plan`.
             elapsed_ms: what the frame has taken since its planning; 0 when that is not known.
-            p90_share: as in `plan`.
 
         Raises:
             ValueError: as in `plan`; or the path or the segment is not one of the path space.
@@ -105,11 +95,11 @@ class Quality(Protocol):
         """The same for many paths: float64 `[len(paths)]`."""
 
 
-def check_time_left(remaining_ms: float, factor: float, p90_share: float = 1.0) -> None:
+def check_time_left(remaining_ms: float, factor: float) -> None:
     """Refuses what no policy can decide on.
 
     Raises:
-        ValueError: `remaining_ms` is NaN, `factor` does not lie in (0, MAX_FACTOR], or `p90_share` not in (0, 1].
+        ValueError: `remaining_ms` is NaN, or `factor` does not lie in (0, MAX_FACTOR].
     """
     if remaining_ms != remaining_ms:
         raise ValueError(
@@ -120,8 +110,6 @@ def check_time_left(remaining_ms: float, factor: float, p90_share: float = 1.0) 
             f'factor is {factor}, expected a number in (0, {MAX_FACTOR:g}] that scales a forecast into '
             f'a bound'
         )
-    if not 0.0 < p90_share <= 1.0:
-        raise ValueError(f'p90_share is {p90_share}, expected a share of a bound in (0, 1]')
 
 
 def check_position(path_space: PathSpace, path: ExecutionPath, segment: int) -> None:

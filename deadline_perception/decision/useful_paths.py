@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
+from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Quality
 from deadline_perception.timing.time_model import Forecast
 
@@ -39,12 +39,9 @@ def useful_paths(
 
     def planned(paths: Sequence[ExecutionPath]) -> float:
         policy = FrontierPolicy(path_space, forecast, quality, paths=paths)
-        total = 0.0
-        for level in LEVELS:
-            _, needed_ms, qualities = zip(*policy.starts(level))
-            fit = np.searchsorted(np.array(needed_ms) * (1.0 - _ROUNDING), times_ms, 'right')
-            total += np.take((0.0, *qualities), fit).mean() / len(LEVELS)
-        return total
+        _, forecasts_ms, qualities = zip(*policy.starts())
+        fit = np.searchsorted(np.array(forecasts_ms) * (1.0 - _ROUNDING), times_ms, 'right')
+        return float(np.take((0.0, *qualities), fit).mean())
 
     least = planned(every) - _MOST_PLANNED
     # A plan that counts on being taken back needs the paths that it would turn to, of which times say nothing.

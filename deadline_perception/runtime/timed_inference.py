@@ -116,10 +116,8 @@ class TimedInference:
 
         Args:
             image_bgr: uint8 `[H, W, 3]`.
-            job: of the image, with its `times`; takes in how the run goes. Where the p90 share of its times is below 1
-                the policy may plan what later operators can take back; not where it is to end before an image. What
-                its decisions take is reserved in proportion to the segments that are left, since those made are in
-                the time that has passed.
+            job: of the image, with its `times`; takes in how the run goes. What its decisions take is reserved in
+                proportion to the segments that are left, since those made are in the time that has passed.
             due_ms: time of the monotonic clock at which the network must be done.
             may_abort: the run stops at an operator once not even the shortest expected rest fits, unless its result is
                 awaited. (Not once its bound does not: a frame whose bound no longer fits mostly makes it all the same,
@@ -171,7 +169,7 @@ class TimedInference:
     def _within(self, remaining_ms: float, times: FrameTimes) -> Choice:
         """The path to start on with so much time; a bound that fits leaves room for interruptions."""
         extra_ms = times.interruption_ms
-        plan = self.policy.plan(remaining_ms - extra_ms, times.factor, times.p90_share)
+        plan = self.policy.plan(remaining_ms - extra_ms, times.factor)
         return plan._replace(bound_ms=plan.bound_ms + extra_ms)
 
 
@@ -207,7 +205,6 @@ class InferenceRun:
 
     def __post_init__(self) -> None:
         self.may_abort &= self.job.awaited_ms == -math.inf
-        self._p90_share = self.times.p90_share if self.until_ms == math.inf else 1.0
         self._segments = self.inference.network.path_space.segments
         self._count = len(self._segments)
         self._rest_ms = self.times.forecast.from_each_ms(
@@ -300,9 +297,7 @@ class InferenceRun:
             progress, factor, extra_ms = times.bound_from(
                 number, planned_ms[0] - rest_ms, job.network_ms
             )
-            p90_share = self._p90_share
             if for_tracks_ms is not None:
-                p90_share = 1.0
                 remaining_ms = for_tracks_ms
             else:
                 reserve_ms = times.reserve.deciding_ms * (1.0 - number / self._count)
@@ -314,7 +309,7 @@ class InferenceRun:
             else:
                 elapsed_ms = at_ms - job.begun_ms
                 choice = self.inference.policy.redecide(
-                    path, number, remaining_ms - extra_ms, factor, elapsed_ms, p90_share
+                    path, number, remaining_ms - extra_ms, factor, elapsed_ms
                 )
             if extra_ms:
                 choice = choice._replace(bound_ms=choice.bound_ms + extra_ms)

@@ -25,7 +25,7 @@ from deadline_perception.core.decoding import decode
 
 RATIOS = 400  # of the newest frames make the limit
 INTERRUPTIONS = 2000  # frames that interruptions are looked for in: five of a hundred are twelve of 2,000 at 99 %
-P90_TAIL = 0.1  # share of frames that take longer than the p90 factor says
+_MOST_FRAMES = 0.9  # of the ratios, above which the longest are stalls until there are enough
 LEAST_RATIOS = 8  # before so many the start decides
 MOST_START = math.log(3.0)  # of a bound over its forecast before frames have run
 START_DEVIATIONS = 2.8  # above the median: 99.7 % of a normal distribution
@@ -108,10 +108,9 @@ class RecentTimes:
 
     Attributes:
         start: as given.
-        has_limit: frames enough were seen for a limit of their own; until then the three below are the start's as it
+        has_limit: frames enough were seen for a limit of their own; until then the two below are the start's as it
             was at first.
         deviation: of the log ratios.
-        p90: log ratio that all but `P90_TAIL` of them stay below.
         log_limit: tolerance limit of the log ratios: 1 - alpha / 2 of all lie below it with 95 % confidence, where they
             are distributed normally but for outliers; at most log(1.5) above what nine of ten stay below, since of a few
             stalls in a first second the deviation can be any, and at most the largest one once they are
@@ -140,7 +139,6 @@ class RecentTimes:
         self.has_limit = False
         self.log_limit: float = start.log_limit
         self.deviation: float = start.deviation
-        self.p90 = start.median + start.deviation * NormalDist().inv_cdf(1.0 - P90_TAIL)
         self._since = 0
         self.interruption_ms = 0.0
         self.is_soon_after = False
@@ -242,9 +240,7 @@ class RecentTimes:
         self.deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)
         factor = tolerance_factor(self._content, count)
         limit = median + factor * max(self.deviation, _LEAST_DEVIATION)
-        rank = int((1.0 - P90_TAIL) * count)
-        self.p90 = self._ordered[rank]
-        most = self._ordered[rank - 1] + _LONGEST_LOG
+        most = self._ordered[int(_MOST_FRAMES * count) - 1] + _LONGEST_LOG
         self.log_limit = min(limit, self._ordered[-1] if count >= self._largest_is_limit else most)
         self.has_limit = True
 

@@ -48,7 +48,6 @@ from deadline_perception.timing.recent_times import LEAST_RATIOS
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
-_LEAST_P90_SHARE = 0.2  # of a bound
 # Of what publishing takes, on top of it where a network runs beside: both threads want the interpreter. Not learnt: such
 # answers are few, and one that stalled would take the time of the next thousands of frames.
 _LEAD_SHARE = 0.5
@@ -114,7 +113,6 @@ class TimeParts:
         integral: q learns from late frames; else it stays.
         remaining: what is left of a frame has a bound of its own for each segment; else the frame's.
         progress: what is left grows with how slow the frame has been so far.
-        p90: paths may be planned that only most frames finish in time, where later operators can shorten them.
         reserve: time is kept for deciding and publishing.
         bounds: `calibrated`; or `wcet`, the analytical worst case alone. Without a worst case both are `calibrated`.
 
@@ -128,7 +126,6 @@ class TimeParts:
     integral: bool = True
     remaining: bool = True
     progress: bool = True
-    p90: bool = True
     reserve: bool = True
     bounds: str = CALIBRATED
 
@@ -227,7 +224,6 @@ class FrameTimes:
         slowdown: factor >= 1 from forecast to expected time.
         factor: from the forecast of a whole path to its bound without `interruption_ms`, in (0, MAX_FACTOR]; with
             `bounds` of `wcet` from its worst case, by which its policy then goes.
-        p90_share: share of that which nine of ten frames stay below, in (0, 1].
         reserve: for deciding and publishing.
         interruption_ms: what a bound has on top, whatever the path, >= 0.
         remaining: bounds of what is left, by segment; None: as of the whole.
@@ -241,7 +237,6 @@ class FrameTimes:
     forecast: Forecast
     slowdown: float = 1.0
     factor: float = 1.0
-    p90_share: float = 1.0
     reserve: FrameReserve = FrameReserve(0.0, 0.0)
     interruption_ms: float = 0.0
     remaining: Sequence[RemainingBound] | None = None
@@ -388,15 +383,10 @@ class TimeModel:
             trust = self._trust
             slowdown = math.exp(trust.mean + trust.slope * (math.log(slowdown) - trust.mean))
         factor = min(slowdown * (1.0 if is_wcet else whole.factor), MAX_FACTOR)
-        p90_share = 1.0
-        if parts.p90 and not is_wcet:
-            p90_factor = slowdown * math.exp(whole.recent.p90)
-            p90_share = min(max(p90_factor / factor, _LEAST_P90_SHARE), 1.0)
         return FrameTimes(
             self.forecast,
             slowdown,
             factor,
-            p90_share,
             self.reserve,
             0.0 if is_wcet else whole.interruption_ms,
             self._remaining if parts.remaining and not is_wcet else None,

@@ -29,7 +29,7 @@ class FixedPath:
         self._forecast = forecast
         self._quality = cache(quality.quality)  # one that is predicted takes long
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """The fixed path; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._keep(self._path, 0, remaining_ms, factor)
 
@@ -40,7 +40,6 @@ class FixedPath:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         return self._keep(path, segment, remaining_ms, factor)

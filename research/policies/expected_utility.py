@@ -40,7 +40,6 @@ class ExpectedUtilityPolicy(FrontierPolicy):
 
     name = 'expected_utility'
     keeps_bounds = False
-    _levels = (1.0,)  # the chance to be in time is weighed, not allowed for
 
     def __init__(
         self,
@@ -61,9 +60,9 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
         self._whole_ms = 0.0  # of the path that was chosen last
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`."""
-        frontiers = self._of_all(0, 1.0)
+        frontiers = self._frontier(0)
         end = len(frontiers.members)
         best = int(np.argmax(self._utilities(0, 0, end, remaining_ms)))
         return self._chosen(0, frontiers, 0, best, remaining_ms, factor)
@@ -75,11 +74,10 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
         planned = self._place(path, segment)
-        frontiers = self._of_all(segment, 1.0)
+        frontiers = self._frontier(segment)
         group = frontiers.group_of[planned]
         begin = frontiers.begins[group]
         end = frontiers.begins[group + 1]

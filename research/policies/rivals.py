@@ -80,7 +80,7 @@ class Alert(_ChosenOnce):
         self._q = _ALERT_Q
         self._innovation = 0.0
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
         deviation = max(math.sqrt(self._variance), _LEAST_DEVIATION)
         chances = ndtr((max(remaining_ms, 0.0) / self._ms - self._mean) / deviation)
@@ -122,7 +122,7 @@ class ConformalPid(_ChosenOnce):
         self._errors = 0.0
         self._frames = 0
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
         bounds_ms = self._ms * math.exp(self._quantile)
         fits = np.flatnonzero(bounds_ms <= remaining_ms)
@@ -166,7 +166,7 @@ class PressureTiers(_ChosenOnce):
         self._tier = _RAMS_TIERS - 1
         self._calm = 0
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`; neither time nor `factor` is looked at."""
         at = self._tiers[self._tier]
         return self._choice(at, float(self._ms[at] * factor), remaining_ms)

@@ -106,7 +106,7 @@ class ThresholdPolicy:
         self._skip_tau_ms = cache(self._find_skip_tau_ms)
         self._cheapest = cache(self._find_cheapest)
 
-    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
         """The path that the thresholds would give if every segment took its bound; see `Policy.plan`."""
         return self._decide(self._start, 0, remaining_ms, factor)
 
@@ -117,7 +117,6 @@ class ThresholdPolicy:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        p90_share: float = 1.0,
     ) -> Choice:
         """Decides the operator of `segment` now, and plans the later ones anew; see `Policy.redecide`."""
         return self._decide(path, segment, remaining_ms, factor)

@@ -1,7 +1,7 @@
 import math
 import random
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from path_spaces import SPACE
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.decision.frontier import LEVELS, FrontierPolicy, pareto_frontiers
+from deadline_perception.decision.frontier import FrontierPolicy, pareto_frontiers
 from deadline_perception.timing.path_bound import SegmentForecast
 
 PATHS = list(SPACE)
@@ -174,11 +174,6 @@ def test_refuses_what_cannot_be_decided_on(policy, foreign_path):
     for factor in (0.0, -1.0, math.nan, math.inf, 1_000_001.0):
         with pytest.raises(ValueError, match='factor is'):
             policy.plan(10.0, factor)
-    message = r'p90_share is .*, expected a share of a bound in \(0, 1\]'
-    for share in (0.0, -0.5, 1.5, math.nan):
-        for decide in (policy.plan, partial(policy.redecide, PATHS[0], 1)):
-            with pytest.raises(ValueError, match=message):
-                decide(50.0, 1.0, p90_share=share)
     with pytest.raises(ValueError, match='not one of the network'):
         policy.redecide(foreign_path, 0, 10.0, 1.0)
     for segment in (-1, SEGMENTS):
@@ -219,82 +214,22 @@ def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
 
 
 @cache
-def shortest_ms(forecast, prefix, segment):
-    """Of all paths with these choices before a segment, looked at one by one."""
-    return min(
-        forecast.forecast_ms(path, segment)
-        for path in PATHS
-        if SPACE.prefix(path, segment) == prefix
-    )
-
-
-def operators_after(path, segment):
-    """Segments after this one at which the path decides."""
-    return [
-        at
-        for at in range(segment + 1, SEGMENTS)
-        if SPACE.segments[at].operator is not None and SPACE.applies(at, path)
-    ]
-
-
-def way_back_ms(forecast, path, segment):
-    """Along the path until its next operator, and from there on the shortest path, all looked at one by one."""
-    following = operators_after(path, segment)
-    if not following:
-        return forecast.forecast_ms(path, segment)
-    until = following[0]
-    until_there_ms = forecast.forecast_ms(path, segment) - forecast.forecast_ms(path, until)
-    return until_there_ms + shortest_ms(forecast, SPACE.prefix(path, until), until)
-
-
-def needed_ms(forecast, path, segment, p90_share):
-    """The longest way back, here or from a later operator that is reached at the likely pace."""
-    whole_ms = forecast.forecast_ms(path, segment)
-    return max(
-        p90_share * (whole_ms - forecast.forecast_ms(path, at)) + way_back_ms(forecast, path, at)
-        for at in [segment, *operators_after(path, segment)]
-    )
-
-
-@pytest.mark.parametrize('p90_share', [0.5, 0.9, 1.0])
-def test_the_time_that_each_path_needs_is_what_an_exhaustive_search_finds(cases, p90_share):
-    for policy, forecast, _ in cases[:4]:
-        policy.starts(p90_share)
-        expected_ms = [
-            [needed_ms(forecast, path, segment, p90_share) for path in PATHS]
-            for segment in range(SEGMENTS)
-        ]
-        np.testing.assert_allclose(policy._needed_ms[p90_share], expected_ms, atol=1e-9)
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     which=st.integers(0, 3),
     share=st.floats(1.0, 4.0),
     factor=st.floats(1.0, 3.0),
-    p90_share=st.sampled_from(LEVELS),
     paces=st.lists(st.floats(0.0, 1.0), min_size=SEGMENTS, max_size=SEGMENTS),
 )
-def test_segments_within_their_bounds_are_in_time(cases, which, share, factor, p90_share, paces):
+def test_segments_within_their_bounds_are_in_time(cases, which, share, factor, paces):
     policy, forecast, _ = cases[which]
     assert policy.keeps_bounds
     left_ms = share * min(map(forecast.forecast_ms, PATHS)) * factor * (1.0 + 1e-9)
-    choice = policy.plan(left_ms, factor, p90_share)
+    choice = policy.plan(left_ms, factor)
     assert choice.feasible
     for at in range(SEGMENTS):
         if SPACE.segments[at].operator is not None and SPACE.applies(at, choice.path):
-            choice = policy.redecide(choice.path, at, left_ms + 1e-9, factor, p90_share=p90_share)
+            choice = policy.redecide(choice.path, at, left_ms + 1e-9, factor)
             assert choice.feasible
         left_ms -= forecast.segment_ms(at, choice.path) * factor * paces[at]
     assert left_ms >= -1e-6
-
-
-def test_a_plan_is_not_taken_back_where_the_frame_goes_at_the_likely_pace(cases):
-    for policy, forecast, _ in cases[:4]:
-        for left_ms in np.linspace(20.0, 120.0, 30).tolist():
-            choice = plan = policy.plan(left_ms, 1.6, 0.7)
-            for at in range(SEGMENTS):
-                if plan.feasible and SPACE.segments[at].operator is not None:
-                    choice = policy.redecide(choice.path, at, left_ms + 1e-9, 1.6, p90_share=0.7)
-                    assert choice.quality >= plan.quality
-                left_ms -= forecast.segment_ms(at, choice.path) * 1.6 * 0.7

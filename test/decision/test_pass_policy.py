@@ -32,7 +32,7 @@ SPACE = PathSpace(
 COST_MS = {'coarse': 5.0, 'body': 9.0, 'deep': 10.0, 'end': 1.0}
 TIMES = SegmentForecast(SPACE, COST_MS)
 QUALITY = {'crun-alone': 0.3, 'crun-s1': 0.45, 'crun-s0': 0.55, 's1': 0.4, 's0': 0.5}
-FACTOR, LIKELY = 1.3, 0.85  # bound and nine of ten frames over the forecast
+FACTOR = 1.3  # bound over the forecast
 
 
 class Qualities:
@@ -64,7 +64,7 @@ def policy(request):
 
 
 def chance(remaining_ms, forecast_ms):
-    deviation = -math.log(LIKELY) / (2.326 - 1.282)
+    deviation = 0.15
     median = math.log(FACTOR) - 2.326 * deviation
     ratio = (math.log(remaining_ms / forecast_ms) - median) / deviation
     return 0.5 * math.erfc(-ratio / math.sqrt(2.0))
@@ -80,12 +80,12 @@ def chance_of_more(remaining_ms, forecast_ms):
     list(zip((math.inf, 100.0, 20.0, 15.0, 6.6), ('s0', 's0', 's1', 's1', 'alone'))),
 )
 def test_takes_as_many_passes_as_are_worth_their_time(policy, remaining_ms, path):
-    choice = policy.plan(remaining_ms, FACTOR, LIKELY)
+    choice = policy.plan(remaining_ms, FACTOR)
     path = f'crun-{path}'
     assert choice.feasible and choice.bound_ms == pytest.approx(5.0 * FACTOR)
     assert choice.quality == pytest.approx(QUALITY[str(choice.path)])
     if path == 'crun-alone':  # nothing of a second look is done in 1.6 ms
-        assert policy.redecide(choice.path, 1, 1.0, FACTOR, 5.0, LIKELY).path == SPACE.parse(path)
+        assert policy.redecide(choice.path, 1, 1.0, FACTOR, 5.0).path == SPACE.parse(path)
     else:
         assert choice.path == SPACE.parse(path)
 
@@ -106,7 +106,7 @@ def test_no_path_with_a_mandatory_part_that_fits_is_expected_to_be_better(remain
         mandatory_ms = 5.0 if path['coarse'] == 'run' else TIMES.forecast_ms(path)
         return mandatory_ms * FACTOR <= remaining_ms
 
-    choice = policy.plan(remaining_ms, FACTOR, LIKELY)
+    choice = policy.plan(remaining_ms, FACTOR)
     assert choice.feasible
     best = max(expected(path) for path in SPACE if fits(path))
     assert expected(choice.path) == pytest.approx(best) or choice.path['coarse'] == 'none'
@@ -117,32 +117,32 @@ def test_of_second_looks_none_is_planned_that_is_less_likely_than_not_to_be_in_t
     policy = PassPolicy(SPACE, TIMES, Qualities(), paths=paths)
     deep_ms = TIMES.forecast_ms(paths[0])
     for remaining_ms in np.linspace(8.0, 1.3 * deep_ms, 60):
-        path = policy.plan(remaining_ms, FACTOR, LIKELY).path
+        path = policy.plan(remaining_ms, FACTOR).path
         assert path['fine'] == 'none' or chance(remaining_ms, TIMES.forecast_ms(path)) >= 0.5
-        after = policy.redecide(paths[0], 1, remaining_ms - 5.0, FACTOR, 5.0, LIKELY).path
+        after = policy.redecide(paths[0], 1, remaining_ms - 5.0, FACTOR, 5.0).path
         rest_ms = TIMES.forecast_ms(after, 1)
         assert after['fine'] == 'none' or chance(remaining_ms - 5.0, rest_ms) >= 0.5
 
 
 def test_after_a_result_so_far_the_rest_is_begun_though_its_bound_does_not_fit(policy):
     path = SPACE.parse('crun-s1')
-    choice = policy.redecide(path, 1, 11.0, FACTOR, 5.0, LIKELY)
+    choice = policy.redecide(path, 1, 11.0, FACTOR, 5.0)
     assert choice.path['fine'] == 'run' and not choice.feasible
     assert choice.bound_ms == pytest.approx(10.0 * FACTOR)
-    assert policy.redecide(path, 1, -1.0, FACTOR, 5.0, LIKELY).path == SPACE.parse('crun-alone')
+    assert policy.redecide(path, 1, -1.0, FACTOR, 5.0).path == SPACE.parse('crun-alone')
 
 
 @pytest.mark.parametrize('remaining_ms', [6.0, 4.6, 4.4, 1e-3, 0.0, -5.0])  # of a bound of 6.5 ms
 def test_an_infeasible_frame_runs_what_has_an_even_chance_or_the_shortest(policy, remaining_ms):
     """A longer path gained next to nothing, and was aborted at once where this one fitted."""
-    choice = policy.plan(remaining_ms, FACTOR, LIKELY)
+    choice = policy.plan(remaining_ms, FACTOR)
     assert not choice.feasible and choice.path == SPACE.parse('crun-alone')
 
 
 def test_a_bound_of_exactly_the_time_that_is_left_fits(policy):
     path, bound_ms = SPACE.parse('crun-s1'), 10.0 * FACTOR
-    assert policy.redecide(path, 1, bound_ms, FACTOR, 5.0, LIKELY).feasible
-    assert not policy.redecide(path, 1, math.nextafter(bound_ms, 0), FACTOR, 5.0, LIKELY).feasible
+    assert policy.redecide(path, 1, bound_ms, FACTOR, 5.0).feasible
+    assert not policy.redecide(path, 1, math.nextafter(bound_ms, 0), FACTOR, 5.0).feasible
 
 
 def test_a_space_without_results_is_refused():
@@ -160,9 +160,9 @@ def test_a_path_that_alone_is_kept_ready_is_taken_with_its_quality(name):
 
 
 def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_anew(policy):
-    choice = policy.plan(100.0, FACTOR, LIKELY)
-    assert policy.redecide(choice.path, 0, 99.9, FACTOR, 0.1, LIKELY) is choice
-    late = policy.redecide(choice.path, 0, 18.0, FACTOR, 82.0, LIKELY)
+    choice = policy.plan(100.0, FACTOR)
+    assert policy.redecide(choice.path, 0, 99.9, FACTOR, 0.1) is choice
+    late = policy.redecide(choice.path, 0, 18.0, FACTOR, 82.0)
     assert late is not choice and late.path != choice.path
 
 
@@ -171,7 +171,7 @@ def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_ane
 def test_after_a_result_so_far_no_path_is_expected_to_add_more(quality, remaining_ms):
     policy = PassPolicy(SPACE, TIMES, quality(), keep_epsilon=0.0)
     planned = SPACE.parse('crun-s1')
-    choice = policy.redecide(planned, 1, remaining_ms, FACTOR, 5.0, LIKELY)
+    choice = policy.redecide(planned, 1, remaining_ms, FACTOR, 5.0)
 
     def added(path):
         rest_ms = TIMES.forecast_ms(path, 1)
@@ -204,8 +204,8 @@ def test_a_path_is_not_looked_at_only_where_it_cannot_be_better(
         path = SPACE.parse(name)
         choices.append(
             [
-                policy.plan(remaining_ms, FACTOR, LIKELY),
-                policy.redecide(path, segment, remaining_ms, FACTOR, 0.0, LIKELY),
+                policy.plan(remaining_ms, FACTOR),
+                policy.redecide(path, segment, remaining_ms, FACTOR, 0.0),
             ]
         )
     assert choices[0] == choices[1]
@@ -214,7 +214,7 @@ def test_a_path_is_not_looked_at_only_where_it_cannot_be_better(
 def test_nothing_is_gathered_for_a_decision_once_all_is_prepared(monkeypatch):
     policy = PassPolicy(SPACE, TIMES, QualitiesBySize())
     policy.prepare()
-    path = policy.plan(100.0, FACTOR, LIKELY).path
+    path = policy.plan(100.0, FACTOR).path
     monkeypatch.delattr(PassPolicy, '_gather')
     for segment, remaining_ms in ((0, 50.0), (1, 100.0), (1, 11.0), (3, 5.0)):
         policy.redecide(path, segment, remaining_ms, FACTOR, 5.0, 0.55)
@@ -225,11 +225,11 @@ def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
         scene = SimpleNamespace(weights=np.array([0.0, 1.0]), followers=[])
 
     policy = PassPolicy(SPACE, TIMES, Followed())
-    small = policy.plan(100.0, FACTOR, LIKELY)
+    small = policy.plan(100.0, FACTOR)
     assert small.path == SPACE.parse('crun-s1')
     for renew in Followed.scene.followers:
         renew(np.array([1.0, 0.0]))
-    large = policy.redecide(small.path, 0, 100.0, FACTOR, 0.0, LIKELY)
+    large = policy.redecide(small.path, 0, 100.0, FACTOR, 0.0)
     assert large.path == SPACE.parse('crun-s0') and large.quality == pytest.approx(0.75)
 
 
@@ -238,8 +238,8 @@ def test_a_second_look_that_adds_nothing_is_not_taken(monkeypatch):
         monkeypatch.setitem(QUALITY, name, QUALITY['crun-alone'])
     paths = [first, deep] = [SPACE.parse('crun-alone'), SPACE.parse('crun-s0')]
     policy = PassPolicy(SPACE, TIMES, Qualities(), paths=paths)
-    assert policy.plan(100.0, FACTOR, LIKELY).path == first
-    assert policy.redecide(deep, 1, 100.0, FACTOR, 5.0, LIKELY).path == first
+    assert policy.plan(100.0, FACTOR).path == first
+    assert policy.redecide(deep, 1, 100.0, FACTOR, 5.0).path == first
 
 
 def followed(ratios, *, keep_epsilon=0.005, quality=Qualities):
@@ -253,16 +253,16 @@ def followed(ratios, *, keep_epsilon=0.005, quality=Qualities):
 
 
 def test_chances_are_those_of_the_frames_that_were_seen():
-    policy, times = followed([1.0, 1.01, 0.99, 2.0] * 50 + [1.0] * 5)  # whatever the p90 share says
+    policy, times = followed([1.0, 1.01, 0.99, 2.0] * 50 + [1.0] * 5)
     bound = times.begin(1.0)
     assert bound.interruption_ms == 0.0  # though every fourth frame was interrupted
     remaining_ms = 25.0 * 1.2  # the deep path takes 25: three of four make it
-    left = policy._time_left(0, remaining_ms, bound.factor, 0.9)
+    left = policy._time_left(0, remaining_ms, bound.factor)
     shares = [left.frames.share_within(left.first - math.log(ms)) for ms in (25.0, 5.0)]
     assert shares == pytest.approx([0.75, 1.0], abs=0.01)
     lead_ms = times.reserve.lead_ms  # a later result is cut off so much earlier
     assert lead_ms == 1.25
-    without_lead = policy._time_left(0, remaining_ms - lead_ms, bound.factor, 0.9).first
+    without_lead = policy._time_left(0, remaining_ms - lead_ms, bound.factor).first
     assert left.later == pytest.approx(without_lead)
 
 
@@ -288,4 +288,4 @@ def test_a_second_look_is_planned_as_it_goes_beside_the_first_under_any_load():
             job.leave('phase', ms * (3.0 if number > 12 else 1.0))
         model.observe(job)
     assert model.forecast.table(list(map(SPACE.parse, looks))) == pytest.approx([5.0, 20.0])
-    assert policy.plan(math.inf, FACTOR, LIKELY).forecast_ms == pytest.approx(5.0 + 2.0 * 20.0)
+    assert policy.plan(math.inf, FACTOR).forecast_ms == pytest.approx(5.0 + 2.0 * 20.0)

@@ -7,7 +7,7 @@ import pytest
 from path_spaces import SPACE
 
 from deadline_perception.decision import useful_paths as module
-from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
+from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.timing.path_bound import SegmentForecast
 
@@ -35,9 +35,7 @@ def test_fewer_segments_plan_nearly_as_well_whatever_time_there_is(parts):
     every, few = FrontierPolicy(SPACE, *parts), FrontierPolicy(SPACE, *parts, paths=useful)
     times_ms = np.geomspace(every.starts()[0][1], every.starts()[-1][1], 300)
     lost = [
-        every.plan(time_ms, 1.0, level).quality - few.plan(time_ms, 1.0, level).quality
-        for level in LEVELS
-        for time_ms in times_ms
+        every.plan(time_ms, 1.0).quality - few.plan(time_ms, 1.0).quality for time_ms in times_ms
     ]
     assert np.mean(lost) < 0.0035
     assert few.plan(math.inf, 1.0).quality == every.plan(math.inf, 1.0).quality

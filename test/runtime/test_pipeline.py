@@ -98,11 +98,11 @@ class OnePath:
     def from_each_ms(self, path):
         return [self.forecast_ms(path)] * len(path.space.segments)
 
-    def plan(self, remaining_ms, factor, p90_share=1.0):
+    def plan(self, remaining_ms, factor):
         bound_ms = self.cost_ms * factor
         return Choice(self.path, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
 
-    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, p90_share=1.0):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
         return self.plan(remaining_ms, factor)
 
     def observe(self, latency_ms, remaining_ms):
@@ -471,8 +471,8 @@ class TwoPaths(OnePath):
     def forecast_ms(self, path, segment=0):
         return 50.0 if path == self.LONG else 10.0
 
-    def plan(self, remaining_ms, factor, p90_share=None):
-        if p90_share is not None:  # to be in time, and not in the time until the next image
+    def plan(self, remaining_ms, factor):
+        if remaining_ms > 5000.0:  # until its deadline, and not until the next image
             return Choice(self.SHORT, 1e6, 1e6, False, 0.1)
         self.asked_ms += (remaining_ms / factor,)
         path = self.LONG if self.asked_ms[-1] >= 50.0 else self.SHORT
@@ -484,11 +484,11 @@ class Asked(OnePath):
 
     asked_ms = ()
 
-    def plan(self, remaining_ms, factor, p90_share=1.0):
+    def plan(self, remaining_ms, factor):
         self.asked_ms += (remaining_ms,)
         return super().plan(remaining_ms, factor)
 
-    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, p90_share=1.0):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
         return super().plan(remaining_ms, factor)
 
 

@@ -111,7 +111,6 @@ def run(
     slowdown=1.0,
     calibration_factor=1.0,
     policy=POLICY,
-    p90_share=1.0,
     deciding_ms=0.0,
     publishing_ms=0.0,
     spare_ms=0.0,
@@ -128,7 +127,6 @@ def run(
         FORECAST,
         slowdown,
         slowdown * calibration_factor,
-        p90_share,
         FrameReserve(deciding_ms, publishing_ms, spare_ms),
         interruption_ms,
         worst=worst,
@@ -144,21 +142,6 @@ def run(
         given_up_after = list(network.ran)
         ran.for_tracks(lambda: begun_ms, lambda path, segment: abandoned())
     return job.record(Outcome.DETECTED, network.now_ms), given_up_after
-
-
-@pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
-def test_what_is_likely_to_fit_is_begun_and_later_operators_save_a_slow_frame(pace):
-    (bound, _), (frame, given_up_after) = (
-        run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=share)
-        for share in (1.0, 0.5)
-    )
-    assert frame.plan.feasible and frame.plan.quality > bound.plan.quality
-    assert frame.elapsed_ms <= 70.0 and given_up_after is None
-    if pace == 1.0:
-        assert QUALITY.quality(frame.path) >= max(frame.plan.quality, QUALITY.quality(bound.path))
-    else:
-        assert QUALITY.quality(frame.path) < frame.plan.quality
-        assert any(decision.changed for decision in frame.decisions)
 
 
 def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_later_operator():

@@ -85,13 +85,6 @@ def test_the_limit_follows_every_frame_of_the_first_31_and_then_every_fourth():
     assert renewed == [*range(LEAST_RATIOS + 2, 4 * LEAST_RATIOS), 35, 39, 43, 47]
 
 
-def test_p90_is_of_the_ratios_seen():
-    recent = seen([10.0 * 1.01**number for number in range(20)])
-    kept = RecentTimes.from_state(0.01, StartRatio(), recent.state())
-    assert recent.p90 == pytest.approx(18 * math.log(1.01))
-    assert kept.p90 == pytest.approx(recent.p90, abs=1e-5)
-
-
 def test_the_start_decides_until_eight_frames_were_seen():
     start = StartRatio(0.1, 0.05)
     recent = seen([10.0, 20.0, 40.0, 20.0, 20.0, 10.0, 20.0], start=start)

@@ -232,7 +232,6 @@ def test_each_part_can_be_switched_off_alone(off):
             'integral': times.factor / times.slowdown / math.exp(whole.recent.log_limit),
             'remaining': even == slow == times.factor,
             'progress': slow / even,
-            'p90': times.p90_share,
             'reserve': times.reserve,
         }
 
