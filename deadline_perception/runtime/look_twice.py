@@ -110,8 +110,9 @@ def useful_sequences(
     quality: PassQuality,
     forecast: Forecast,
 ) -> tuple[list[ExecutionPath], str]:
-    """Of the useful sequences of looks all of one look, and of those that begin alike the ones that are better at some
-    size of object than all shorter ones; and what a person should know of them, empty where nothing is.
+    """All first looks alone; and after the best of them the closer looks that are better at some size of object than all
+    shorter ones. Closer looks alone, and after cheaper first looks, gain nothing where images are of several kinds
+    (`replay.py`): where the best first look does not fit, no closer one does.
 
     Args:
         network: the passes.
@@ -120,24 +121,24 @@ def useful_sequences(
         forecast: their times.
     """
     space = network.path_space
-    looks = [network.single(path) for path in fine]
     firsts = [space.largest.replace(coarse=label, **{FINE: NONE}) for label in network.coarse_paths]
-    both = [path.replace(coarse=first[COARSE]) for first in firsts for path in looks]
-    at_hand = {*looks, *firsts, *both}
+    best_first = max(firsts, key=quality.quality)
+
+    def followed_by(path: ExecutionPath) -> ExecutionPath:
+        return network.single(path).replace(coarse=best_first[COARSE])
+
+    at_hand = [*firsts, *map(followed_by, fine)]
     # Every operator keeps two settings.
     of_fine = network.fine.path_space
-    ends = {network.single(path) for path in (of_fine.smallest, of_fine.largest)} & set(looks)
-    useful = set(fewer_segments(list(space), at_hand, forecast, quality, ends))
-    looks, firsts = ([path for path in some if path in useful] for some in (looks, firsts))
-    kept = looks + firsts
-    for first in firsts:
-        both = [path.replace(coarse=first[COARSE]) for path in looks]
-        best = quality.pooled_by_size([first])[0]
-        order = np.argsort(forecast.table(both), kind='stable')
-        for at, reached in zip(order, quality.pooled_by_size(both)[order]):
-            if (reached - best).max() > _LEAST_GAIN:
-                kept.append(both[at])
-                best = np.maximum(best, reached)
+    ends = {followed_by(path) for path in (of_fine.smallest, of_fine.largest)} & set(at_hand)
+    useful = set(fewer_segments(at_hand, at_hand, forecast, quality, {*firsts, *ends}))
+    kept = list(firsts)
+    reached = quality.pooled_by_size([best_first])[0]
+    for path in sorted(useful.difference(firsts), key=forecast.forecast_ms):
+        of_path = quality.pooled_by_size([path])[0]
+        if path in ends or (of_path - reached).max() > _LEAST_GAIN:
+            kept.append(path)
+            reached = np.maximum(reached, of_path)
     best_first, best_of_all = (
         max(map(quality.quality, some), default=0.0) for some in (firsts, kept)
     )

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from latency_profiles import profile_of
 
+from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.networks.passes import PassesError
+from deadline_perception.runtime.loading import pass_quality
 from deadline_perception.runtime.look_twice import (
     first_look_model,
     joined_profile,
@@ -97,3 +99,21 @@ def test_closer_looks_that_add_nothing_are_told(street, closer, is_told):
     forecast = PathForecast(profile, network.path_space)
     _, notice = useful_sequences(network, fine, FlatQuality(closer), forecast)
     assert ('no closer look adds' in notice) == is_told
+
+
+def test_closer_looks_follow_the_best_first_one_and_every_operator_keeps_two_settings(
+    street, repository
+):
+    network, passes = street
+    profile = joined_profile(passes, profile_at(network, 1.0), profile_at(passes.coarse, 1.0))
+    forecast = PathForecast(profile, passes.path_space)
+    weights = [repository / f'models/{name}.safetensors' for name in ('street', 'street-first')]
+    overall = PathQuality.load(weights[0].with_suffix('.quality.json'), network.path_space)
+    quality = pass_quality((passes, weights[1]), overall, weights[0], '', forecast)
+    kept, _ = useful_sequences(passes, list(network.path_space), quality, forecast)
+    alone = {path['coarse'] for path in kept if path['fine'] == 'none'}
+    assert alone == set(passes.coarse_paths)
+    closer = [path for path in kept if path['fine'] != 'none']
+    assert {path['coarse'] for path in closer} == {'736'}
+    for operator in network.path_space.operators:
+        assert len({path[operator.name] for path in closer}) > 1
