@@ -214,7 +214,9 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
     ) -> Maker:
         def make(world: World, trace: Trace, idle: Trace) -> Contender:
             space, quality = world.sequences, world.quality()
-            kept = [path for path in world.kept if not only_singles or path[COARSE] == NONE]
+            kept = world.kept
+            if only_singles:
+                kept = [path for path in space.paths if NONE in (path[COARSE], path[FINE])]
             policy = maker(space.space, space.forecast, quality, paths=kept)
             policy.prepare()
             times = space.times(parts)
