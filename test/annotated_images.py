@@ -35,24 +35,16 @@ def write_coco(
     for number, (name, image) in enumerate(images.items()):
         (file.parent / name).parent.mkdir(parents=True, exist_ok=True)
         cv2.imwrite(str(file.parent / name), image)
-        rows.append(
-            {'id': number, 'file_name': name, 'width': image.shape[1], 'height': image.shape[0]}
-        )
+        height, width = image.shape[:2]
+        rows.append({'id': number, 'file_name': name, 'width': width, 'height': height})
     annotations = [
-        {
-            'id': number,
-            'image_id': image,
-            'category_id': label + 1,
-            'bbox': list(box),
-            'area': box[2] * box[3],
-            'iscrowd': 0,
-        }
+        {'id': number, 'image_id': image, 'category_id': label + 1, 'iscrowd': 0}
+        | {'bbox': list(box), 'area': box[2] * box[3]}
         for number, (image, label, box) in enumerate(boxes)
     ]
     categories = [{'id': number, 'name': name} for number, name in enumerate(names, 1)]
-    file.write_text(
-        json.dumps({'images': rows, 'annotations': annotations, 'categories': categories})
-    )
+    content = {'images': rows, 'annotations': annotations, 'categories': categories}
+    file.write_text(json.dumps(content))
     return file
 
 

@@ -26,10 +26,9 @@ def made_up_profile(detector, **changes):
     facts = replace(
         read_device_facts(environment=process_environment(DEFAULT_THREADS)), threads=DEFAULT_THREADS
     )
+    times = Quantiles.from_samples([3.0] * 5)
     fields = {
-        'segments': dict.fromkeys(
-            detector.path_space.carriers(), Quantiles.from_samples([3.0] * 5)
-        ),
+        'segments': dict.fromkeys(detector.path_space.carriers(), times),
         'facts': facts,
         'config_name': detector.config_name,
         'network_hash': detector.network_hash,

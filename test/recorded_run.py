@@ -104,9 +104,7 @@ class RunWriter:
         facts = {'slowdown': slowdown, 'sources': ['proc_stat'], **cpu, **absent}
         self._own('/contention_monitor/state', stamp_ns, 'ContentionState', **facts)
 
-    def boxes(
-        self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int | None = None
-    ) -> None:
+    def boxes(self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int = 0) -> None:
         """Objects are (box xyxy, class name, score)."""
         self.write(topic, self.messages.detections(stamp_ns, objects), time_ns or stamp_ns)
 
@@ -174,9 +172,8 @@ def write_drive(bag: Path, *, frames: int, namespace: str = '') -> None:
             stamp_ns = START_NS + index * SECOND_NS // 10
             phase = index / frames
             speed_mps = float(max(0.0, 20 * np.sin(np.pi * min(1.0, 1.25 * phase))))
-            budget_ms = (
-                40.0 if 0.35 < phase < 0.4 else float(np.clip(1100 / max(speed_mps, 1), 60, 240))
-            )
+            budget_ms = float(np.clip(1100 / max(speed_mps, 1), 60, 240))
+            budget_ms = 40.0 if 0.35 < phase < 0.4 else budget_ms
             slowdown = 1.7 if 0.6 < phase < 0.75 else 1.0 + 0.03 * random.random()
             run.camera(stamp_ns)
             run.budget(stamp_ns, budget_ms, speed_mps)

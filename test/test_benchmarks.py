@@ -6,7 +6,11 @@ import ast
 import functools
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 
 def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchmark):
@@ -98,3 +102,53 @@ def defined(tree: ast.Module) -> set[str]:
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
     }
+
+
+def test_every_test_and_script_that_make_gpu_runs_is_there(load_benchmark, repository):
+    pytest.importorskip('torch')
+    gpu = load_benchmark('gpu')
+    words = [word for part in gpu.PARTS for word in part.command.split()]
+    scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
+    assert {*gpu.CUDA_TESTS} <= {*scripts}
+    assert not [script for script in scripts if not (repository / script).exists()]
+
+
+def test_no_image_is_both_fitted_on_and_measured(load_benchmark):
+    for kind in load_benchmark('first_pass').KINDS.values():
+        if kind.fitted and kind.fitted[0] == kind.measured[0]:
+            (length, places), (other_length, other_places) = kind.fitted[1], kind.measured[1]
+            assert length == other_length and not set(places) & set(other_places)
+
+
+def test_a_new_calibration_leaves_licence_source_and_recipe_of_the_weights(
+    load_benchmark, repository, tmp_path, monkeypatch
+):
+    from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+    from deadline_perception.networks.weights_file import read_metadata
+    from deadline_perception.networks.yolox.checkpoint import load_yolox
+
+    first_pass, weights = load_benchmark('first_pass'), tmp_path / 'yolox-nano.safetensors'
+    shutil.copy(repository / 'models' / weights.name, weights)
+    network = load_yolox(weights)
+    own = {'licence': 'research', 'source': 'trained here', 'recipe': '2,000 steps'}
+    first_pass.save_yolox(network, weights, **own)
+    monkeypatch.setattr(first_pass, 'find_weights', lambda _: weights)
+    slopes = tuple(0.5 + 0.1 * place for place in range(len(first_pass.CLASSES)))
+    first_pass.keep_calibration(ScoreCalibration(slopes, (0.25,) * len(slopes)))
+    assert own.items() <= read_metadata(weights)[0].items()
+    kept = load_yolox(weights)
+    assert kept.weights_hash == network.weights_hash
+    assert kept.score_calibration.slopes == (0.5, 0.7, 0.7, 0.8, 0.9, 0.6)  # a motorbike as a bike
+
+
+@pytest.mark.slow
+def test_faults_see_nodes_withstand_a_silent_speed_and_a_wrong_expectation_fail(load_benchmark):
+    pytest.importorskip('rclpy')
+    faults = load_benchmark('faults')
+    silent = next(fault for fault in faults.FAULTS if fault.name == 'speed silent')
+    wrong = replace(silent, name='speed silent and known', speed='known')
+    verdicts = faults.inflict_all([silent, wrong], Path('profile.json'), lambda *_: None)
+    assert [verdict.fault for verdict in verdicts] == [silent.name, wrong.name]
+    assert verdicts[0].why == []
+    assert all(verdict.survived for verdict in verdicts) and verdicts[0].recovered_s is not None
+    assert 'budgets say that the speed is unknown' in verdicts[1].why[0]

@@ -42,13 +42,9 @@ def groups():
     """The package's own dependencies in pyproject.toml, under an empty name, and those of each optional group."""
     project = PYPROJECT['project']
     optional = dict(project['optional-dependencies'])
-    (inner,) = (
-        re.fullmatch(r'deadline_perception\[(.*)\]', line)[1] for line in optional.pop('all')
-    )
-    of_package = sorted(
-        name for name in optional if name not in APART and not name.startswith('ros-')
-    )
-    assert inner.split(',') == of_package
+    (line,) = optional.pop('all')
+    of_package = [name for name in optional if name not in APART and not name.startswith('ros-')]
+    assert line == f'deadline_perception[{",".join(sorted(of_package))}]'
     return {'': project['dependencies'], **optional}
 
 
@@ -78,10 +74,7 @@ def imported():
 
 def test_every_package_that_is_imported_is_declared():
     others = set(imported()) - set(sys.stdlib_module_names) - {'deadline_perception'}
-    missing = {
-        name for name in others - OF_ROS if normal(DISTRIBUTIONS.get(name, name)) not in declared()
-    }
-    assert not missing
+    assert {normal(DISTRIBUTIONS.get(name, name)) for name in others - OF_ROS} <= declared()
     package = (ROOT / 'package.xml').read_text()
     assert all(
         f'<exec_depend>{name}<' in package or f'<depend>{name}<' in package
@@ -92,22 +85,13 @@ def test_every_package_that_is_imported_is_declared():
 
 def test_heavy_packages_are_optional():
     assert 'openvino' in declared(optional=False)  # without it a detector is nine times slower
-    assert not {
-        'nncf',
-        'torch',
-        'torchvision',
-        'rerun-sdk',
-        'matplotlib',
-        'rosbags',
-        'mcap',
-        'pycocotools',
-    } & declared(optional=False)
+    heavy = 'nncf torch torchvision rerun-sdk matplotlib rosbags mcap pycocotools'
+    assert not set(heavy.split()) & declared(optional=False)
 
 
 def test_a_robot_gets_the_versions_that_the_suite_passed_with():
-    line = re.search(
-        r'^pip install (-c .*?[^\\])\n', (ROOT / 'README.md').read_text(), re.M | re.S
-    )[1]
+    readme = (ROOT / 'README.md').read_text()
+    line = re.search(r'^pip install (-c .*?[^\\])\n', readme, re.M | re.S)[1]
     assert '-c <(grep -v ^numpy src/deadline_perception/constraints.txt)' in line
     pinned = {
         normal(name)
@@ -116,9 +100,7 @@ def test_a_robot_gets_the_versions_that_the_suite_passed_with():
     words = line.partition('#')[0].partition(')')[2].split()
     wanted = {normal(word) for word in words if re.fullmatch(r'[\w-]+', word)}
     assert len(wanted) > 10 and wanted <= pinned
-    assert {normal(name) for name in declared()} - {
-        'rerun-sdk'
-    } <= pinned  # of the live view, on laptops
+    assert declared() - {'rerun-sdk'} <= pinned  # of the live view, on laptops
 
 
 def locked():
@@ -129,24 +111,15 @@ def locked():
         for line in (ROOT / 'cmake' / name).read_text().splitlines()
         if not line.startswith('#')
     ]
-    return [
-        re.fullmatch(
-            r'([\w.-]+)==(\S+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})+)', line
-        ).groups()
-        for line in lines
-    ]
+    form = re.compile(r'([\w.-]+)==(\S+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})+)')
+    return [form.fullmatch(line).groups() for line in lines]
 
 
 @pytest.mark.parametrize('distro', ['jazzy'])
 @pytest.mark.parametrize('python', ['3.10', '3.11', '3.12', '3.13'])
 def test_set_up_installs_what_is_declared_and_pinned(distro, python):
-    place = {
-        'python_version': python,
-        'python_full_version': f'{python}.9',
-        'sys_platform': 'linux',
-        'platform_system': 'Linux',
-        'platform_machine': 'x86_64',
-    }
+    place = {'python_version': python, 'python_full_version': f'{python}.9'}
+    place |= {'sys_platform': 'linux', 'platform_system': 'Linux', 'platform_machine': 'x86_64'}
     versions = {
         normal(name): version
         for name, version, marker, _ in locked()

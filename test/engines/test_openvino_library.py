@@ -1,11 +1,7 @@
-import ctypes
 import sys
-import threading
 
 import pytest
 from python_run import run_python
-
-from deadline_perception.engines.openvino_library import _libc, _SignalStack, own_signal_stack
 
 pytest.importorskip('openvino')
 
@@ -37,29 +33,6 @@ def test_a_signal_is_survived_after_the_driver_is_gone(forget):
         'signal.raise_signal(signal.SIGTERM)\n',
     )
     assert (ended.returncode, ended.stdout) == (0, 'heard\n'), ended.stderr
-
-
-def test_the_signal_stack_of_a_thread_comes_back():
-    """A thread of its own: pytest's has one already."""
-    memory, found = ctypes.create_string_buffer(65536), []
-
-    def look():
-        stack = _SignalStack()
-        _libc.sigaltstack(None, ctypes.byref(stack))
-        found.append((stack.address, stack.flags, stack.size))
-
-    def work():
-        look()
-        with pytest.raises(KeyError), own_signal_stack():
-            _libc.sigaltstack(ctypes.byref(_SignalStack(ctypes.addressof(memory), 0, 65536)), None)
-            look()
-            raise KeyError
-        look()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found[0] == found[2] and found[1] == (ctypes.addressof(memory), 0, 65536)
 
 
 def test_models_that_may_have_all_cores_share_what_they_compute_with():

@@ -31,17 +31,14 @@ def test_what_no_node_could_work_with_is_refused_in_one_line(name, text, complai
     assert str(caught.value).startswith(f'{name} is {text!r}') and '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ('given', 'pushed', 'namespace'),
-    [
+def test_a_namespace_lies_in_the_one_that_was_pushed():
+    for given, pushed, namespace in (
         ('', '/fleet', '/fleet'),
         ('front', '/fleet/', '/fleet/front'),
         ('/front', '/fleet', '/front'),
         ('x', '', 'x'),
-    ],
-)
-def test_a_namespace_lies_in_the_one_that_was_pushed(given, pushed, namespace):
-    assert read_values({'namespace': given}, pushed)['namespace'] == namespace
+    ):
+        assert read_values({'namespace': given}, pushed)['namespace'] == namespace
 
 
 def test_ranges_and_choices_are_those_of_the_nodes():

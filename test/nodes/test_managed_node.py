@@ -61,14 +61,12 @@ def spin(node, condition):
     assert condition()
 
 
-@pytest.mark.parametrize(
-    ('refuses', 'calls'), [(False, ['configure', 'activate']), (True, ['configure'])]
-)
-def test_starts_itself_once_it_is_spun_up_to_active_or_to_what_it_refuses(make, refuses, calls):
+@pytest.mark.parametrize('refuses', [False, True])
+def test_starts_itself_once_it_is_spun_up_to_active_or_to_what_it_refuses(make, refuses):
     node = make(refuses=refuses)
     node._begin(True)
     assert node.calls == []
-    spin(node, lambda: node.calls == calls)
+    spin(node, lambda: node.calls == ['configure', 'activate'][: 1 if refuses else 2])
 
 
 def test_what_was_taken_is_given_back_whichever_way_the_node_ends(make):
@@ -133,10 +131,8 @@ def test_a_configuration_that_does_not_end_ends_the_process_with_a_word(start_sc
         """,
     )
     assert node.process.wait(120) == 70
-    assert (
-        'cannot be configured: loading has taken more than 0 s. This process ends with status 70'
-        in node.output
-    )
+    said = 'cannot be configured: loading has taken more than 0 s. This process ends with status 70'
+    assert said in node.output
 
 
 def test_what_fails_because_the_process_ends_meanwhile_is_not_told(capfd):

@@ -50,14 +50,10 @@ def test_profile_gives_several_images_room(monkeypatch, repository):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     make_room_for_images()
-    files = {os.environ[name] for name in VARIABLES}
-    assert files == {str(repository / 'config' / 'fastdds.xml')}
-    sizes = [
-        element.text
-        for element in ElementTree.parse(files.pop()).iter()
-        if element.tag.endswith('segment_size')
-    ]
-    assert [int(size) > 4 * 1280 * 720 * 3 for size in sizes] == [True]
+    (file,) = {os.environ[name] for name in VARIABLES}
+    assert file == str(repository / 'config' / 'fastdds.xml')
+    (size,) = ElementTree.parse(file).iterfind('.//{*}segment_size')
+    assert int(size.text) > 4 * 1280 * 720 * 3
 
 
 def test_profile_of_the_user_stays(monkeypatch):

@@ -25,9 +25,7 @@ def node_that_logs_to(errors):
         (RESULTS, LATCHED, 'DURABILITY; publish it transient local, or let this node subscribe'),
     ],
 )
-def test_subscriber_learns_why_nothing_arrives_and_what_was_lost(
-    observer, wait_for, offered, asked, hint
-):
+def test_subscriber_learns_why_nothing_arrives(observer, wait_for, offered, asked, hint):
     errors, lost = [], []
     events = subscription_events(node_that_logs_to(errors), 'word', on_lost=lost.append)
     observer.node.create_subscription(String, 'word', lambda _: None, asked, event_callbacks=events)

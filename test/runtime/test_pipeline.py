@@ -175,9 +175,8 @@ class Bench(FrameClient):
         self.network.error = None
 
     def start(self):
-        worker = threading.Thread(
-            target=serve, args=(self.mailbox, self.failures.append), daemon=True
-        )
+        given = self.mailbox, self.failures.append
+        worker = threading.Thread(target=serve, args=given, daemon=True)
         worker.start()
         return worker
 

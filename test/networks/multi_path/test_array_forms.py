@@ -69,9 +69,8 @@ def test_decoding_is_what_torchvision_suppresses_of_all_classes():
     regions = torch.cat((regions, regions + torch.rand(40, 2) * 30 + 2), 1)
     logits = torch.randn(40, 4) * 2
     head = logits.numpy(), np.zeros((40, 4), np.float32)
-    boxes, scores, labels = map(
-        torch.from_numpy, forms.detections(head, regions.numpy(), None, (100, 100))
-    )
+    found = forms.detections(head, regions.numpy(), None, (100, 100))
+    boxes, scores, labels = map(torch.from_numpy, found)
     probabilities = logits.softmax(1)[:, 1:]
     region, label = (probabilities > 0.05).nonzero(as_tuple=True)
     kept = batched_nms(regions[region], probabilities[region, label], label, 0.5)[:100]
