@@ -1,7 +1,6 @@
 import math
 import random
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -176,10 +175,6 @@ def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
         policy.redecide(other, 0, 10.0, 1.0)
 
 
-# --- plans with a way back ---
-
-
-@cache
 @settings(max_examples=100, deadline=None)
 @given(
     which=st.integers(0, 3),

@@ -217,7 +217,7 @@ def test_nothing_is_gathered_for_a_decision_once_all_is_prepared(monkeypatch):
     path = policy.plan(100.0, FACTOR).path
     monkeypatch.delattr(PassPolicy, '_gather')
     for segment, remaining_ms in ((0, 50.0), (1, 100.0), (1, 11.0), (3, 5.0)):
-        policy.redecide(path, segment, remaining_ms, FACTOR, 5.0, 0.55)
+        policy.redecide(path, segment, remaining_ms, FACTOR, 5.0)
 
 
 def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
