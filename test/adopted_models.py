@@ -1,8 +1,6 @@
 """A set of own models as the command `adopt` writes it, made once per run: a small YOLO and a detector of
 torchvision."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +23,10 @@ class Adopted:
 def write_annotations(folder: Path) -> Path:
     """Eight noisy images with one vehicle each, in COCO format."""
     rng = np.random.default_rng(0)
-    images = {
-        f'images/{number}.png': rng.integers(0, 256, (60, 90, 3), dtype=np.uint8)
-        for number in range(1, 9)
-    }
-    boxes = [
-        (number, label, (20 * label + 20, 20, 30, 30)) for number in range(8) for label in (0, 1)
-    ]
+    noise = rng.integers(0, 256, (8, 60, 90, 3), dtype=np.uint8)
+    images = {f'images/{number}.png': image for number, image in enumerate(noise, 1)}
+    places = [(label, (20 * label + 20, 20, 30, 30)) for label in (0, 1)]
+    boxes = [(number, *place) for number in range(8) for place in places]
     return write_coco(folder / 'val.json', images, boxes, ('vehicle', 'train'))
 
 

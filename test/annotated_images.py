@@ -1,7 +1,5 @@
 """Images with annotations in COCO format, as commands read them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exported detectors whose outputs are known: OpenVINO files that give the same values for every image."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 class instead of boxes. Their work is real: products of matrices whose size follows from the settings.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np
@@ -52,7 +50,7 @@ class InventedNetwork(Network):
         digest = hashlib.sha256(str(list(path_space)).encode()).hexdigest()
         self.network_hash = self.weights_hash = digest[:16]
 
-    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InventedRun:
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
         return InventedRun(self, image_bgr, path)
 
 

@@ -1,7 +1,5 @@
 """Small networks of every kind of block that can be made elastic, and elastic ones made of them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,8 +1,6 @@
 """Detectors as teams bring them, with random weights: real exports of small YOLO-like networks, and weights of
 torchvision."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import warnings

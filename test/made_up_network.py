@@ -12,13 +12,8 @@ from deadline_perception.timing.quantiles import Quantiles
 
 CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 # The paths of `compact` at two sizes, of a quarter of its channels, on a fortieth of its pixels.
-NARROW = replace(
-    TINY,
-    name='narrow',
-    skip_groups=COMPACT.skip_groups,
-    proposals=COMPACT.proposals,
-    heads=COMPACT.heads,
-)
+_PATHS = {name: getattr(COMPACT, name) for name in ('skip_groups', 'proposals', 'heads')}
+NARROW = replace(TINY, name='narrow', **_PATHS)
 
 
 def made_up_profile(detector, **changes):

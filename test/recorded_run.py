@@ -1,7 +1,5 @@
 """Writes recordings as the nodes make them, message by message, for tests of what reads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +45,7 @@ class RunWriter:
         self.writer = Writer(bag, version=9, storage_plugin=storage)
         self.connections = {}
 
-    def __enter__(self) -> RunWriter:
+    def __enter__(self):
         self.writer.open()
         return self
 
@@ -129,12 +127,8 @@ class RunWriter:
         given = {'total_ms': total_ms, 'budget_ms': budget_ms, 'network_ms': network_ms}
         forecast = dict.fromkeys(('forecast_ms', 'idle_forecast_ms'), 0.9 * network_ms)
         bounds = {'bound_ms': 1.2 * network_ms, 'wcet_ms': 1.5 * network_ms, 'feasible': True}
-        values = {
-            'phases': phases,
-            'path': PATH,
-            'deadline_met': total_ms <= budget_ms,
-            'device': 'cpu (1 thread)',
-        }
+        values = {'phases': phases, 'path': PATH, 'device': 'cpu (1 thread)'}
+        values |= {'deadline_met': total_ms <= budget_ms}
         values |= own | given | forecast | bounds | fields
         self._own(topic, stamp_ns, 'FrameLatency', **values)
 

@@ -1,5 +1,3 @@
-"""`cmake/add_tests.cmake`: what `colcon test` runs."""
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """README, docs, model cards and CONTRIBUTING: short where promised, and every link, command and argument in them
 exists."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import re

@@ -1,7 +1,5 @@
 """The message types: every field is explained, and every text and list is bounded."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The suite stays small enough for one owner: ceilings that may only fall (`benchmarks/size.py` prints the figures)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 

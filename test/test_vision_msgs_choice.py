@@ -1,7 +1,5 @@
 """`cmake/find_vision_msgs.cmake`: whether the build generates vision_msgs or takes an installed one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -10,12 +8,8 @@ from pathlib import Path
 import pytest
 
 CHOICE = Path(__file__).parents[1] / 'cmake' / 'find_vision_msgs.cmake'
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        shutil.which('cmake') is None, reason='cmake is not installed on the system'
-    ),
-]
+without_cmake = shutil.which('cmake') is None
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(without_cmake, reason='cmake is not installed')]
 
 
 @pytest.fixture
@@ -72,8 +66,7 @@ def test_generates_what_is_not_installed_until_the_system_gets_it(configure, tmp
     config = install(tmp_path / 'system')
     output = configure()
     assert f'the installed one is used, {config.parent}' in output and 'generated: OFF' in output
-    assert (
-        f'generated vision_msgs into {tmp_path / "own"}, where it hides the installed one' in output
-    )
+    hides = f'generated vision_msgs into {tmp_path / "own"}, where it hides the installed one'
+    assert hides in output
     shutil.rmtree(tmp_path / 'system')
     assert 'generated: ON' in configure()

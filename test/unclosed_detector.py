@@ -4,8 +4,6 @@ Their network computes in native code of torch, where a thread that Python ends 
 that ends as Python ends one; they are forked from one that has imported torch, which takes longer than all of them.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os
@@ -68,8 +66,7 @@ def ended_in_fork(case: str, cache: Path) -> tuple[int, str]:
     said = Path(f'{case} {cache.name}.log')
     process = os.fork()
     if process == 0:
-        with said.open('w') as stream:
-            os.dup2(stream.fileno(), 2)
+        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 2)
         os.environ['XDG_CACHE_HOME'] = str(cache.absolute())
         main(case)
         sys.exit()

@@ -1,7 +1,5 @@
 """Waiting for what another thread or process does, for the answer of its services, and where it may listen."""
 
-from __future__ import annotations
-
 import socket
 import time
 from pathlib import Path

@@ -61,10 +61,8 @@ def remaining_of(policy, path, segment):
 
 def best_by_search(policy, quality, path, segment, remaining_ms, factor):
     """Every continuation looked at one by one: best quality that fits (None: nothing fits) and the smallest bound."""
-    rows = [
-        (remaining_of(policy, other, segment) * factor, quality(other))
-        for other in continuations(SPACE, path, segment)
-    ]
+    others = continuations(SPACE, path, segment)
+    rows = [(remaining_of(policy, one, segment) * factor, quality(one)) for one in others]
     fitting = [value for bound_ms, value in rows if bound_ms <= remaining_ms]
     return max(fitting, default=None), min(rows)[0]
 

@@ -1,8 +1,6 @@
 """What a network that PyTorch computes has from its base. Profiles, prepared segments and weights files in the field
 are found by these hashes: one that changes makes them stale."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Changes of content that keep its form whole, so that readers get beyond the first check of it."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

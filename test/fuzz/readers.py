@@ -4,8 +4,6 @@ A reader takes a file of its name in a folder that `prepare` has made. It reads 
 everything else is a finding.
 """
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Whole small files of every kind that a reader takes, which fuzzing begins with; the same ones in every run."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

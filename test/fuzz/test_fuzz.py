@@ -1,7 +1,5 @@
 """What fuzzing has found stays mended, and a few changes of each seed are read or refused as well."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cameras with one fault each, as a process: `python faulty_cameras.py NAME ...` publishes each under its name."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

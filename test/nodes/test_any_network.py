@@ -1,5 +1,3 @@
-"""A network that the package has never heard of, from profile to report, through real nodes."""
-
 import pytest
 from deadline_perception.msg import FrameLatency, PathDecision
 from invented_networks import make_classifier

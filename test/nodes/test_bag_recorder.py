@@ -40,10 +40,13 @@ def test_a_bag_holds_reliable_best_effort_and_latched_messages_when_a_signal_end
     topics = [f'{namespace}/{name}' for name in ('detector/latency', 'camera/camera_info')]
     publisher = observer.speaker(FrameLatency, topics[0], QoSProfile(depth=1000))
     loose = observer.node.create_publisher(CameraInfo, topics[1], BEST_EFFORT)
-    first_recorded(observer, wait_for, topics[1], lambda: loose.publish(CameraInfo(width=640)))
-    first_recorded(observer, wait_for, f'{namespace}/detector/label_info', lambda: None)
     first = FrameLatency(path='first')
-    first_recorded(observer, wait_for, topics[0], lambda: publisher.publish(first))
+    for topic, say in (
+        (topics[1], lambda: loose.publish(CameraInfo(width=640))),
+        (f'{namespace}/detector/label_info', lambda: None),
+        (topics[0], lambda: publisher.publish(first)),
+    ):
+        first_recorded(observer, wait_for, topic, say)
     for count in range(500):
         publisher.publish(FrameLatency(path=f'path {count}', total_ms=float(count)))
     assert publisher.wait_for_all_acked(Duration(seconds=60))  # all lie in its reader

@@ -1,5 +1,3 @@
-"""The table of nodes against the nodes themselves, and the start-up as real processes."""
-
 import importlib
 import os
 import re

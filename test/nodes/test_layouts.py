@@ -1,5 +1,3 @@
-"""The layouts for RViz and Foxglove show topics and fields that exist."""
-
 import json
 import re
 

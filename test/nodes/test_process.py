@@ -1,7 +1,5 @@
 """How a process begins and ends; shown with the node `time_budget`, all others go the same way."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time

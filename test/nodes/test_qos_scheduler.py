@@ -1,5 +1,3 @@
-"""The scheduler as a real process, with networks that the package has never heard of."""
-
 from collections import Counter
 
 import pytest

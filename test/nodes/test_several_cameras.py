@@ -1,5 +1,3 @@
-"""Four cameras, one detector process, one network: whose images are answered."""
-
 import pytest
 from deadline_perception.msg import FrameLatency
 from made_up_network import write_network

@@ -1,5 +1,3 @@
-"""What an answer gives to a program."""
-
 import json
 import sys
 from types import SimpleNamespace

@@ -344,10 +344,8 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
     assert loaded.task.network.result_type is Detections
     choice = loaded.task.policy.plan(math.inf, 1.0)
     assert choice.path in network.path_space and choice.feasible
-    for model, said in (
-        ('no_such_module:make', 'No module named'),
-        ('invented_networks:make_none', 'make_none'),
-    ):
+    nothing = ('no_such_module:make', 'No module named'), ('invented_networks:none', 'none')
+    for model, said in nothing:
         message = f'{model} is not there, expected package.module:callable: .*{said}'
         with pytest.raises(ModelNotFound, match=message):
             load_network(model, 'cpu', tmp_path)

@@ -1,5 +1,3 @@
-"""Networks that are in memory once."""
-
 import gc
 import os
 from dataclasses import replace

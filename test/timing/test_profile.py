@@ -2,10 +2,12 @@ import json
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from invented_networks import InventedNetwork
 from json_damage import put
 from latency_profiles import BOARD, profile_of
+from path_spaces import MATRICES
+from plain_images import noise
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.json_file import JsonFileError
@@ -18,11 +20,29 @@ TIMES = Quantiles.from_samples([1.0, 2.0, 3.0])
 WCET_MS = {'pre': 3.5, 'post@p10': 4.0}
 PROFILE = profile_of({'pre': TIMES, 'post@p10': TIMES}, facts=FACTS)
 HERE = {'network_hash': 'abc', 'facts': FACTS, 'input_size': (384, 640), 'engine': 'eager'}
+IMAGE = noise(48, 64)
 
 
-def test_measures_every_segment_often_enough_and_the_extreme_paths(network, images):
+class Noting(InventedNetwork):
+    """Notes the path of each frame."""
+
+    def __init__(self):
+        super().__init__(MATRICES)
+        self.started = []
+
+    def start(self, image_bgr, path):
+        self.started.append(path)
+        return super().start(image_bgr, path)
+
+
+@pytest.fixture
+def network():
+    return Noting()
+
+
+def test_measures_every_segment_often_enough_and_the_extreme_paths(network):
     seen, counts = [], {'repeats': 6, 'whole_paths': 5, 'path_repeats': 3, 'seed': 1}
-    profile = measure_profile(network, images, progress=lambda *of: seen.append(of), **counts)
+    profile = measure_profile(network, [IMAGE], progress=lambda *of: seen.append(of), **counts)
     assert list(profile.segments) == list(network.path_space.carriers())
     assert min(times.count for times in profile.segments.values()) >= 6
     assert len(profile.paths) == 5 and {times.count for times in profile.paths.values()} == {3}
@@ -30,13 +50,13 @@ def test_measures_every_segment_often_enough_and_the_extreme_paths(network, imag
     planned = seen[-1][1]
     assert [done for done, _, _ in seen] == list(range(1, planned + 1))
     assert len(network.started) >= planned  # paths whose frames were disturbed are timed again
-    assert profile.input_size == profile.image_size == (32, 64)
+    assert profile.input_size == profile.image_size == (48, 64)
     assert profile.network_hash == network.network_hash
     assert profile.facts == read_device_facts('cpu')
 
 
 @pytest.mark.parametrize(('stalls', 'largest_ms'), [(1, 10.0), (1000, 100.0)])
-def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls, largest_ms):
+def test_a_path_with_a_stall_is_timed_again(network, monkeypatch, stalls, largest_ms):
     segments_ms = [1.0] * len(network.path_space.segments)
     frames_of_largest = 0
 
@@ -50,13 +70,10 @@ def test_a_path_with_a_stall_is_timed_again(network, images, monkeypatch, stalls
         return 100.0 if is_stalled else 10.0, segments_ms
 
     monkeypatch.setattr('deadline_perception.timing.profile.time_frame', timed)
-    profile = measure_profile(network, images, repeats=1, whole_paths=2, path_repeats=12, seed=1)
+    profile = measure_profile(network, [IMAGE], repeats=1, whole_paths=2, path_repeats=12, seed=1)
     largest = profile.paths[str(network.path_space.largest)]
     assert largest.count == 12
     assert largest.max == largest_ms
-
-
-IMAGE = np.zeros((32, 64, 3), np.uint8)
 
 
 @pytest.mark.parametrize(

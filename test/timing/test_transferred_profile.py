@@ -1,5 +1,3 @@
-"""A profile of another device, brought to this one by a few paths."""
-
 from dataclasses import replace
 from types import SimpleNamespace
 

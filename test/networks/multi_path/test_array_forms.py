@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from made_up_detector import TINY
-from python_run import run_python
 from scipy.sparse import csr_array
 from torchvision.ops import batched_nms
 
@@ -99,14 +98,3 @@ def test_regions_are_cut_out_without_the_package_of_sparse_matrices(monkeypatch,
     arrays = chosen.indices, chosen.data, rows.ravel(), product.ravel()
     products.csr_matvecs(2, 3, 5, chosen.indptr, *arrays)
     assert np.array_equal(product, chosen @ rows)
-
-
-def test_no_detector_loads_the_package_of_sparse_matrices():
-    program = (
-        'import sys, numpy as np\n'
-        'from deadline_perception.networks.multi_path import array_forms as forms\n'
-        'boxes = np.array([[1, 1, 9, 9]], np.float32)\n'
-        'found = forms.region_features(np.ones((20, 3), np.float32), ((1, 4, 4), (1, 2, 2)), boxes, (8, 16))\n'
-        'print(found.shape, round(float(found.max()), 3), "scipy.sparse" in sys.modules)\n'
-    )
-    assert run_python('-c', program, check=True).stdout == '(1, 147) 1.0 False\n'

@@ -1,5 +1,3 @@
-"""Worst cases of paths from what their segments took."""
-
 import math
 
 import pytest
