@@ -149,7 +149,6 @@ EMPTY = np.zeros((0, 8, 3), np.uint8)
         ({'image_bgr': None}, 'image is NoneType, expected'),
         ({'image_bgr': np.zeros((8, 8), np.uint8)}, r'\(8, 8\)'),
         ({'budget_ms': math.nan}, r'budget is nan ms, expected a time in \(0, 60000\] ms, or None'),
-        ({'budget_ms': -1.0}, r'budget is -1.0 ms'),
         ({'budget_ms': 0.0}, r'\(0, 60000\] ms'),
         ({'budget_ms': 1e9}, 'budget is'),
         ({'budget_ms': '50'}, "budget is '50' ms, expected a time"),
@@ -158,7 +157,6 @@ EMPTY = np.zeros((0, 8, 3), np.uint8)
         ({'age_ms': 'old'}, "age of the image is 'old' ms"),
         ({'stamp_ns': -1}, 'stamp is -1 ns'),
         ({'stamp_ns': math.nan}, 'stamp is nan ns .*expected whole numbers of at least 0'),
-        ({'stamp_ns': 1.5}, 'stamp is 1.5 ns'),
         ({'stamp_ns': None}, 'stamp is None ns'),
     ],
 )

@@ -62,18 +62,23 @@ def declared(optional=True):
 
 
 def imported():
-    """Top-level modules that the package imports, with one of the files that do."""
-    found = {}
-    for file in (ROOT / 'deadline_perception').rglob('*.py'):
+    """Modules that the package imports, also within functions, each with the folders that do."""
+    found, package = {}, ROOT / 'deadline_perception'
+    for file in package.rglob('*.py'):
         for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
             names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            found |= {name.partition('.')[0]: file.name for name in names}
+            for name in names:
+                found.setdefault(name, set()).add(file.relative_to(package).parts[0])
     return found
 
 
-def test_every_package_that_is_imported_is_declared():
-    others = set(imported()) - set(sys.stdlib_module_names) - {'deadline_perception'}
+def test_what_is_imported_is_declared_no_research_and_messages_by_nodes_alone():
+    names = imported()
+    assert names['deadline_perception.msg'] == {'nodes'}
+    tops = {name.partition('.')[0] for name in names}
+    assert not tops & {'research', *(file.stem for file in ROOT.glob('research/*/*.py'))}
+    others = tops - set(sys.stdlib_module_names) - {'deadline_perception'}
     assert {normal(DISTRIBUTIONS.get(name, name)) for name in others - OF_ROS} <= declared()
     package = (ROOT / 'package.xml').read_text()
     assert all(re.search(f'<(exec_)?depend>{name}<', package) for name in others & OF_ROS)

@@ -160,10 +160,11 @@ def _videos() -> list[bytes]:
     return [content for content in found if content]
 
 
-def _onnx() -> list[bytes]:
-    """Detectors of five heads, loops of more rounds than anybody waits for, and two outputs of one name; written once,
-    byte by byte."""
-    return [file.read_bytes() for file in sorted((HERE / 'whole').glob('*.onnx'))]
+def _whole(ending: str) -> list[bytes]:
+    """Written once, byte by byte or with flatbuffers. Of ONNX: detectors of five heads, loops of more rounds than anybody
+    waits for, and two outputs of one name; of TFLite: a model of one operation, and a detector that ends with one of
+    TensorFlow Lite's own, which OpenVINO does not know."""
+    return [file.read_bytes() for file in sorted((HERE / 'whole').glob(f'*.{ending}'))]
 
 
 def openvino_ir() -> tuple[bytes, bytes]:
@@ -179,12 +180,6 @@ def openvino_ir() -> tuple[bytes, bytes]:
         file = Path(folder) / 'net.xml'
         save_model(model, file)
         return file.read_bytes(), file.with_suffix('.bin').read_bytes()
-
-
-def _tflite() -> list[bytes]:
-    """A model of one operation, and a detector that ends with one of TensorFlow Lite's own, which OpenVINO does not
-    know; written once with flatbuffers."""
-    return [file.read_bytes() for file in sorted((HERE / 'whole').glob('*.tflite'))]
 
 
 def _sets() -> list[str]:
@@ -309,9 +304,9 @@ _SEEDS: dict[str, Callable[[], list]] = {
     'image_message': _messages,
     'image_file': _images,
     'video': _videos,
-    'onnx': _onnx,
+    'onnx': partial(_whole, 'onnx'),
     'openvino_ir': lambda: [openvino_ir()[0]],
-    'tflite': _tflite,
+    'tflite': partial(_whole, 'tflite'),
     'model_set': _sets,
     'tasks': _tasks,
     'mapping': lambda: ['{"car": "vehicle", "tree": null}', 'car: vehicle\ntree: null\n'],

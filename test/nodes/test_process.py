@@ -250,15 +250,9 @@ def test_signals_that_come_while_the_process_ends_change_nothing(start_node, obs
 
 
 def test_help_of_nodes_prints_usage_and_parameters_and_starts_none():
-    def said(*words):
-        return run_python('-m', 'deadline_perception.nodes', *words)
-
-    for words, told in (
-        (('--help',), 'NAME is one of bag_player'),
-        (('time_budget', '--help'), 'fixed_budget_ms: 0.0'),
-        (('bringup', '--help'), '--budget-ms'),
-    ):
-        done = said(*words)
-        assert done.returncode == 0 and told in done.stdout, done.stderr
-    wrong = said('wheel')
+    right, wrong = (
+        run_python('-m', 'deadline_perception.nodes', name, '--help')
+        for name in ('time_budget', 'wheel')
+    )
+    assert right.returncode == 0 and 'fixed_budget_ms: 0.0' in right.stdout, right.stderr
     assert wrong.returncode == 1 and "node is 'wheel', expected one of" in wrong.stderr

@@ -353,16 +353,6 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
         load_network('math:pi', 'cpu', tmp_path)
 
 
-def test_one_path_of_a_network_is_the_only_one_that_runs(tmp_path, written):
-    path = written.path_space.smallest
-    named = f'{tmp_path / "good.safetensors"}:{path}'
-    profile = str(tmp_path / 'good.json')
-    loaded = load_task(NetworkOptions(named, profile=profile, engine='eager'), tmp_path)
-    assert loaded.kept_paths == (path,) and loaded.ready_paths == 1
-    for budget_ms in (0.0, 55.0, math.inf):
-        assert loaded.task.policy.plan(budget_ms, 1.0).path == path
-
-
 def test_a_network_that_cannot_be_loaded_leaves_no_times_behind(tmp_path, written, monkeypatch):
     measured = LatencyProfile.load(tmp_path / 'good.json')
     monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)

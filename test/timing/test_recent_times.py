@@ -68,15 +68,6 @@ def test_the_limit_is_that_of_frames_and_start_by_hand():
     assert RecentTimes(ALPHA).log_limit == 0.0  # the forecast itself where nothing is known
 
 
-def test_the_limit_follows_every_frame_of_the_first_31_and_then_every_fourth():
-    recent, limits = seen(noisy_ms(LEAST_RATIOS, seed=0)), []
-    for took_ms in noisy_ms(40, seed=1):
-        recent.observe(10.0, took_ms)
-        limits.append(recent.log_limit)
-    renewed = [LEAST_RATIOS + 1 + at for at in range(1, 40) if limits[at] != limits[at - 1]]
-    assert renewed == [*range(LEAST_RATIOS + 2, 4 * LEAST_RATIOS), 35, 39, 43, 47]
-
-
 def test_the_start_decides_until_eight_frames_were_seen():
     start = StartRatio(0.1, 0.05)
     recent = seen([10.0, 20.0, 40.0, 20.0, 20.0, 10.0, 20.0], start=start)
