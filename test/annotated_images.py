@@ -21,14 +21,8 @@ def write_coco(
     boxes: Sequence[tuple[int, int, Sequence[int]]],
     names: Sequence[str],
 ) -> Path:
-    """Writes images and their annotations; returns the file.
-
-    Args:
-        file: JSON file to write.
-        images: uint8 `[H, W, 3]`, by their names from the folder of the file.
-        boxes: number of the image, index of the class, and x, y, width and height in px.
-        names: of the classes.
-    """
+    """Writes images uint8 `[H, W, 3]` by their names from the folder of the JSON file, and their annotations: number of
+    the image, index of the class, and x, y, width and height in px. Returns the file."""
     rows = []
     for number, (name, image) in enumerate(images.items()):
         (file.parent / name).parent.mkdir(parents=True, exist_ok=True)

@@ -27,13 +27,8 @@ UNSTAMPED = {'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}
 
 
 class RunWriter:
-    """A bag under construction; a context manager.
-
-    Args:
-        bag: folder that does not exist yet.
-        namespace: put before every topic, such as `/robot1`.
-        storage: mcap or sqlite3.
-    """
+    """A bag under construction in a folder that does not exist yet; a context manager. A namespace such as `/robot1` is
+    put before every topic."""
 
     def __init__(
         self, bag: Path, *, namespace: str = '', storage: StoragePlugin = StoragePlugin.MCAP

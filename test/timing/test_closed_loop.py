@@ -38,15 +38,7 @@ Disturbance = Callable[[int, random.Random], float]
 
 @dataclass(frozen=True)
 class World:
-    """What frames take.
-
-    Attributes:
-        noise: deviation of the log of an undisturbed time.
-        stall_share, stall_ms: of frames, each longer by a time between these.
-        factor: of contention, by the number of the frame.
-        extra_ms: on top of frames, by their number.
-        profiled: forecast over the median of undisturbed frames.
-    """
+    """What frames take, with contention and extra times by the number of the frame, and how it was profiled."""
 
     noise: float = 0.06
     stall_share: float = 0.0
