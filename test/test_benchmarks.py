@@ -5,7 +5,6 @@ import functools
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,16 +126,3 @@ def test_a_new_calibration_leaves_licence_source_and_recipe_of_the_weights(
     kept = load_yolox(weights)
     assert kept.weights_hash == network.weights_hash
     assert kept.score_calibration.slopes == (0.5, 0.7, 0.7, 0.8, 0.9, 0.6)  # a motorbike as a bike
-
-
-@pytest.mark.slow
-def test_faults_see_nodes_withstand_a_silent_speed_and_a_wrong_expectation_fail(load_benchmark):
-    pytest.importorskip('rclpy')
-    faults = load_benchmark('faults')
-    silent = next(fault for fault in faults.FAULTS if fault.name == 'speed silent')
-    wrong = replace(silent, name='speed silent and known', speed='known')
-    verdicts = faults.inflict_all([silent, wrong], Path('profile.json'), lambda *_: None)
-    assert [verdict.fault for verdict in verdicts] == [silent.name, wrong.name]
-    assert verdicts[0].why == []
-    assert all(verdict.survived for verdict in verdicts) and verdicts[0].recovered_s is not None
-    assert 'budgets say that the speed is unknown' in verdicts[1].why[0]

@@ -444,6 +444,7 @@ def test_an_image_of_its_own_that_no_bound_fits_does_not_wait_for_a_network_that
     network.gate.clear()
     answer = detector.detect(IMAGE, 1e-3)
     assert (answer.outcome, len(answer)) == (Outcome.COASTED, 0) and answer.latency_ms > 50.0
+    network.gate.set()  # else its detector waits for it
 
 
 def test_a_stream_refuses_numbers_that_are_none(detector):

@@ -1,6 +1,5 @@
 """Which messages pass, each value at its limits and beyond; through real DDS one way in for every node."""
 
-import ast
 import math
 from pathlib import Path
 
@@ -120,10 +119,5 @@ def test_no_node_subscribes_past_the_one_way_in(repository):
         'contention_monitor.py': 'takes messages itself, and asks `message_in`',
     }
     for file in sorted(Path(repository / 'deadline_perception' / 'nodes').glob('*.py')):
-        calls = [
-            node.func.attr
-            for node in ast.walk(ast.parse(file.read_text()))
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        ]
-        assert ('create_subscription' in calls) == (file.name in past), file.name
+        assert ('.create_subscription(' in file.read_text()) == (file.name in past), file.name
     assert len(RANGES) == 9
