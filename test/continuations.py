@@ -1,5 +1,3 @@
-"""Paths that a plan may still become."""
-
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 
 

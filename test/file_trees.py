@@ -1,5 +1,3 @@
-"""Trees of files as kernels show them in proc and sysfs."""
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Bounds of whole frames that have seen none."""
-
 import math
 
 from deadline_perception.timing.calibration import BoundCalibrator

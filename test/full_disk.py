@@ -1,5 +1,3 @@
-"""A disk that takes only the first bytes of each file."""
-
 import resource
 import signal
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Changes decoded JSON at a place."""
-
 REMOVED = object()
 
 

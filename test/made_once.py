@@ -1,5 +1,3 @@
-"""What is costly to make and only read by tests, made once per run, whichever worker of pytest-xdist needs it first."""
-
 import fcntl
 import os
 import shutil

@@ -1,5 +1,3 @@
-"""Models to choose among, by name, delay and quality."""
-
 from collections.abc import Iterable
 
 from hypothesis import strategies as st

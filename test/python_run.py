@@ -1,5 +1,3 @@
-"""Programs of Python that a test runs to their end."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""What readers of data sets gave, as plain lists."""
-
 from pathlib import Path
 
 from deadline_perception.extras.data.records import Sequence

@@ -1,5 +1,3 @@
-"""What is imported is declared, and what is installed on a robot is pinned."""
-
 import ast
 import re
 import sys

@@ -1,5 +1,3 @@
-"""The message types: every field is explained, and every text and list is bounded."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Every script in examples/ does what it says, on networks that take no time; one runs as users run it."""
-
 import asyncio
 import importlib.util
 import json

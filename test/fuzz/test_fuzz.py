@@ -1,5 +1,3 @@
-"""What fuzzing has found stays mended, and a few changes of each seed are read or refused as well."""
-
 import random
 import zlib
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Values of the API that are no numbers, or lie outside their range, are refused in one line."""
-
 import math
 from functools import partial
 

@@ -1,5 +1,3 @@
-"""One image before its answer: who claims it and when again, by hand."""
-
 import math
 
 import pytest

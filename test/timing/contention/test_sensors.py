@@ -1,5 +1,3 @@
-"""Sensors read from small trees written exactly as the devices show them."""
-
 import math
 import types
 from functools import partialmethod
