@@ -23,8 +23,8 @@ ALL = (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)
 DETECTOR = next(entry for entry in NODES if entry.name == 'detector')
 
 
-def parameters_of(entry):
-    return importlib.import_module(f'deadline_perception.nodes.{entry.name}').PARAMETERS
+def module_of(entry):
+    return importlib.import_module(f'deadline_perception.nodes.{entry.name}')
 
 
 def values(**given):
@@ -33,9 +33,8 @@ def values(**given):
 
 @pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
 def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
-    assert callable(importlib.import_module(f'deadline_perception.nodes.{entry.name}').main)
-    known = {row.name for row in parameters_of(entry)}
-    assert {name for name, _ in entry.parameters} <= known
+    known = {row.name for row in module_of(entry).PARAMETERS}
+    assert callable(module_of(entry).main) and {name for name, _ in entry.parameters} <= known
     arguments = {argument.name for argument in ARGUMENTS}
     assert {argument for _, argument in (*entry.parameters, *entry.remaps)} <= arguments
     assert entry.wanted_by in arguments if entry in OPTIONAL_NODES else not entry.wanted_by
@@ -48,7 +47,7 @@ def test_config_is_what_the_declaration_writes(entry, repository):
     assert text == document_of(entry.name), 'run `make parameters`'
     ((node, section),) = yaml.safe_load(text).items()
     assert node == f'/**/{entry.name}'
-    defaults = validate(parameters_of(entry), {})  # which are legal
+    defaults = validate(module_of(entry).PARAMETERS, {})  # which are legal
     assert section['ros__parameters'] == defaults
     lines = text.splitlines()
     above = [before for before, line in zip(lines, lines[1:]) if re.match(r' {4}\w', line)]
