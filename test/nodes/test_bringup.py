@@ -103,13 +103,13 @@ def test_parameters_of_no_node_are_told_with_a_name_that_would_fit(tmp_path):
     file, values_of = tmp_path / 'own.yaml', '{ros__parameters: {threads: 1}}'
     given = values(params_file=str(file), namespace='/front')
     assert bringup.unused_sections(values()) == []
-    names = 'detektor', '/rear/time_budget', '/**/bag_player'
-    sections = ''.join(f'{name}: {values_of}\n' for name in names)
+    wrong = {'/detektor': '/front/detector', '/rear/time_budget': '/front/time_budget'}
+    sections = ''.join(f'{name}: {values_of}\n' for name in (*wrong, '/**/bag_player'))
     file.write_text(f'{sections}front: {{detector: {values_of}}}')
     told = bringup.unused_sections(given)
     assert [line.split(': ', 1)[1] for line in told] == [
-        f'{wrong} is no node here, and its parameters have no effect; expected a name such as {right}'
-        for wrong, right in zip(names, ('/front/detector', '/front/time_budget'))
+        f'{name} is no node here, and its parameters have no effect; expected a name such as {right}'
+        for name, right in wrong.items()
     ]
 
 

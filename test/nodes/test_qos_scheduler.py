@@ -46,11 +46,13 @@ def start_camera(observer, repeat):
 def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
     start_node, observer, wait_for, namespace, tmp_path, start_camera
 ):
-    periods = {'periods_ms': [120, 240, 480]}
+    periods = 120, 240, 480
     tasks = write_tasks(
         tmp_path,
-        front=task(tmp_path, make_magnifier, image_topic='front', **periods),
-        side=task(tmp_path, make_classifier, image_topic='side', weight=0.5, **periods),
+        front=task(tmp_path, make_magnifier, image_topic='front', periods_ms=[*periods]),
+        side=task(
+            tmp_path, make_classifier, image_topic='side', weight=0.5, periods_ms=[*periods]
+        ),
         closer=task(tmp_path, make_classifier, crops_of='front', periods_ms=[480]),
     )
     scheduler = f'{namespace}/qos_scheduler'
