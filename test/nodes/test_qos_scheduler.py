@@ -50,9 +50,7 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
     tasks = write_tasks(
         tmp_path,
         front=task(tmp_path, make_magnifier, image_topic='front', periods_ms=[*periods]),
-        side=task(
-            tmp_path, make_classifier, image_topic='side', weight=0.5, periods_ms=[*periods]
-        ),
+        side=task(tmp_path, make_classifier, image_topic='side', weight=0.5, periods_ms=[*periods]),
         closer=task(tmp_path, make_classifier, crops_of='front', periods_ms=[480]),
     )
     scheduler = f'{namespace}/qos_scheduler'
