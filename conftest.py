@@ -27,7 +27,6 @@ pytest_plugins = (
     'measurable_network',
     'adopted_models',
     'made_up_decisions',
-    'made_up_matrices',
     'prepared_network',
 )
 
@@ -170,6 +169,15 @@ def one_thread() -> None:
     """PyTorch on one thread, whatever a test before has set: several would wait for each other on a busy machine."""
     if 'torch' in sys.modules:
         sys.modules['torch'].set_num_threads(1)
+
+
+@pytest.fixture(scope='session', autouse=True)
+def no_pauses() -> None:
+    """Frames that are timed in this process follow each other at once: that each is waited for as a camera's, some 40 ms,
+    decides what is measured and nothing that a test shows."""
+    for name in ('profile', 'transferred_profile'):
+        if (module := sys.modules.get(f'deadline_perception.timing.{name}')) is not None:
+            module.wait_for_frame = lambda: None
 
 
 @pytest.fixture(scope='session')

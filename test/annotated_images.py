@@ -1,7 +1,5 @@
 """Images with annotations in COCO format, as commands read them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,36 +21,22 @@ def write_coco(
     boxes: Sequence[tuple[int, int, Sequence[int]]],
     names: Sequence[str],
 ) -> Path:
-    """Writes images and their annotations; returns the file.
-
-    Args:
-        file: JSON file to write.
-        images: uint8 `[H, W, 3]`, by their names from the folder of the file.
-        boxes: number of the image, index of the class, and x, y, width and height in px.
-        names: of the classes.
-    """
+    """Writes images uint8 `[H, W, 3]` by their names from the folder of the JSON file, and their annotations: number of
+    the image, index of the class, and x, y, width and height in px. Returns the file."""
     rows = []
     for number, (name, image) in enumerate(images.items()):
         (file.parent / name).parent.mkdir(parents=True, exist_ok=True)
         cv2.imwrite(str(file.parent / name), image)
-        rows.append(
-            {'id': number, 'file_name': name, 'width': image.shape[1], 'height': image.shape[0]}
-        )
+        height, width = image.shape[:2]
+        rows.append({'id': number, 'file_name': name, 'width': width, 'height': height})
     annotations = [
-        {
-            'id': number,
-            'image_id': image,
-            'category_id': label + 1,
-            'bbox': list(box),
-            'area': box[2] * box[3],
-            'iscrowd': 0,
-        }
+        {'id': number, 'image_id': image, 'category_id': label + 1, 'iscrowd': 0}
+        | {'bbox': list(box), 'area': box[2] * box[3]}
         for number, (image, label, box) in enumerate(boxes)
     ]
     categories = [{'id': number, 'name': name} for number, name in enumerate(names, 1)]
-    file.write_text(
-        json.dumps({'images': rows, 'annotations': annotations, 'categories': categories})
-    )
+    content = {'images': rows, 'annotations': annotations, 'categories': categories}
+    file.write_text(json.dumps(content))
     return file
 
 

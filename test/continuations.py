@@ -1,7 +1,3 @@
-"""Paths that a plan may still become."""
-
-from __future__ import annotations
-
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 
 

@@ -1,7 +1,5 @@
 """Exported detectors whose outputs are known: OpenVINO files that give the same values for every image."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,21 +32,13 @@ def exported(
     import openvino
     from openvino import opset13 as ops
 
-    kinds = {
-        'f32': openvino.Type.f32,
-        'f16': openvino.Type.f16,
-        'u8': openvino.Type.u8,
-        'i64': openvino.Type.i64,
-    }
+    kinds = {name: getattr(openvino.Type, name) for name in ('f32', 'f16', 'u8', 'i64')}
     sides = [-1 if side is None else side for side in size]
-    image = ops.parameter(
-        [1, 3, *sides] if by_planes else [1, *sides, 3], kinds[kind], name='images'
-    )
+    shape = [1, 3, *sides] if by_planes else [1, *sides, 3]
+    image = ops.parameter(shape, kinds[kind], name='images')
     parameters = [image]
-    zero = ops.multiply(
-        ops.reduce_mean(ops.convert(image, 'f32'), np.int64([0, 1, 2, 3]), False),
-        ops.constant(np.float32(0)),
-    )
+    mean = ops.reduce_mean(ops.convert(image, 'f32'), np.int64([0, 1, 2, 3]), False)
+    zero = ops.multiply(mean, ops.constant(np.float32(0)))
     for name, (shape, element) in (further or {}).items():
         parameter = ops.parameter(list(shape), kinds[element], name=name)
         parameters.append(parameter)

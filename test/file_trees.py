@@ -1,7 +1,3 @@
-"""Trees of files as kernels show them in proc and sysfs."""
-
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,3 @@
-"""Bounds of whole frames that have seen none."""
-
-from __future__ import annotations
-
 import math
 
 from deadline_perception.timing.calibration import BoundCalibrator

@@ -1,7 +1,3 @@
-"""A disk that takes only the first bytes of each file."""
-
-from __future__ import annotations
-
 import resource
 import signal
 from collections.abc import Iterator

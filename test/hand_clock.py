@@ -1,6 +1,3 @@
-"""A clock that a test moves on by hand."""
-
-
 class Clock:
     """Gives `ms`, at first 1,000."""
 

@@ -4,8 +4,6 @@
 class instead of boxes. Their work is real: products of matrices whose size follows from the settings.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np
@@ -45,30 +43,21 @@ class InventedNetwork(Network):
 
     config_name, input_size = 'invented', (48, 64)
 
-    def __init__(
-        self, path_space: PathSpace, device: str = 'cpu', result_type: type = Detections
-    ) -> None:
-        self.path_space, self.device, self.result_type, self.engine = (
-            path_space,
-            device,
-            result_type,
-            Eager(),
-        )
+    def __init__(self, path_space: PathSpace, device: str = 'cpu', result_type: type = Detections):
+        self.path_space, self.device, self.result_type = path_space, device, result_type
+        self.engine = Eager()
         self.class_names = ('thing',) if result_type is Detections else ('cat', 'dog', 'fish')
-        self.network_hash = self.weights_hash = hashlib.sha256(
-            str(list(path_space)).encode()
-        ).hexdigest()[:16]
+        digest = hashlib.sha256(str(list(path_space)).encode()).hexdigest()
+        self.network_hash = self.weights_hash = digest[:16]
 
-    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InventedRun:
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
         return InventedRun(self, image_bgr, path)
 
 
 class InventedRun(SegmentRun):
     """One frame; a segment's work grows with the settings of its operators."""
 
-    def __init__(
-        self, network: InventedNetwork, image_bgr: np.ndarray, path: ExecutionPath
-    ) -> None:
+    def __init__(self, network: InventedNetwork, image_bgr: np.ndarray, path: ExecutionPath):
         super().__init__(network.path_space, path)
         self._result_type, self._image = network.result_type, image_bgr
         self.keys: list[str] = []  # of what has run
@@ -77,20 +66,15 @@ class InventedRun(SegmentRun):
         self.keys.append(key)
         values = np.resize(self._image.astype(np.float64) / 255.0, (160, 160))
         depends_on = self.space.segments[self.segment].depends_on
-        for _ in range(
-            1 + sum(3 * self.path.settings[self.space.place[operator]] for operator in depends_on)
-        ):
+        level = sum(self.path.settings[self.space.place[operator]] for operator in depends_on)
+        for _ in range(1 + 3 * level):
             values = np.tanh(values @ _WORK)
 
     def result(self) -> Detections | Classification:
         if self._result_type is Classification:
             return Classification(np.array([0.1, 0.7, 0.2]))
         height, width = self._image.shape[:2]
-        return Detections(
-            np.array([[width / 4, height / 4, width / 2, height / 2]]),
-            np.array([0.9]),
-            np.array([0]),
-        )
+        return Detections([[width / 4, height / 4, width / 2, height / 2]], [0.9], [0])
 
 
 def make_magnifier(device: str = 'cpu') -> InventedNetwork:

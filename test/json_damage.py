@@ -1,7 +1,3 @@
-"""Changes decoded JSON at a place."""
-
-from __future__ import annotations
-
 REMOVED = object()
 
 

@@ -1,5 +1,3 @@
-"""Path qualities that are known exactly, by a formula."""
-
 import math
 
 import numpy as np

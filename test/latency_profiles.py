@@ -6,9 +6,8 @@ from deadline_perception.core.device import DeviceFacts
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
 
-BOARD = DeviceFacts(
-    'Board', 'cpu', 4, 2, wait_policy='passive', allocator='retaining', power_mode='15W'
-)
+_SETTINGS = {'wait_policy': 'passive', 'allocator': 'retaining', 'power_mode': '15W'}
+BOARD = DeviceFacts('Board', 'cpu', 4, 2, **_SETTINGS)
 
 
 def profile_of(segments: Mapping[str, Quantiles], paths=None, **fields) -> LatencyProfile:

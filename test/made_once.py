@@ -1,7 +1,3 @@
-"""What is costly to make and only read by tests, made once per run, whichever worker of pytest-xdist needs it first."""
-
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,3 @@
-"""Models to choose among, by name, delay and quality."""
-
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from hypothesis import strategies as st

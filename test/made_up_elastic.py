@@ -1,7 +1,5 @@
 """Small networks of every kind of block that can be made elastic, and elastic ones made of them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -56,9 +54,8 @@ class Block(nn.Module):
         if self.kind == 'residual':
             y = torch.relu(x + self.gain * self.second(y))
         if self.kind == 'excited':
-            y = y * torch.sigmoid(
-                self.excite(torch.relu(self.squeeze(y.mean((2, 3), keepdim=True))))
-            )
+            means = torch.relu(self.squeeze(y.mean((2, 3), keepdim=True)))
+            y = y * torch.sigmoid(self.excite(means))
         if self.kind == 'concatenated':
             y = torch.cat((y, torch.relu(self.second(x))), 1)
         if self.kind == 'pooled':

@@ -1,8 +1,6 @@
 """Detectors as teams bring them, with random weights: real exports of small YOLO-like networks, and weights of
 torchvision."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import warnings
@@ -22,11 +20,9 @@ class SmallYolo(nn.Module):
     def __init__(self, classes: int = len(CLASSES), form: str = 'yolov8', width: int = 8) -> None:
         super().__init__()
         channels = (3, width, width, 2 * width, 2 * width)
+        pairs = zip(channels, channels[1:])
         self.body = nn.Sequential(
-            *(
-                nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.SiLU())
-                for a, b in zip(channels, channels[1:])
-            )
+            *(nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.SiLU()) for a, b in pairs)
         )
         self.head = nn.Conv2d(channels[-1], 5 + classes, 1)
         self.form = form
@@ -60,11 +56,8 @@ class BoxesScoresLabels(nn.Module):
         scores, labels = rows[:, 4:].max(1)
         scores, order = scores.topk(6)
         rows = rows[order]
-        return (
-            torch.cat([rows[:, :2] - rows[:, 2:4] / 2, rows[:, :2] + rows[:, 2:4] / 2], 1),
-            scores,
-            labels[order],
-        )
+        centres, halves = rows[:, :2], rows[:, 2:4] / 2
+        return torch.cat([centres - halves, centres + halves], 1), scores, labels[order]
 
 
 def export_onnx(
@@ -112,10 +105,8 @@ def _without_onnx():
             module = importlib.import_module(name)
         except ImportError:
             continue
-        kept, module._add_onnxscript_fn = (
-            module._add_onnxscript_fn,
-            lambda model_bytes, custom_opsets: model_bytes,
-        )
+        kept = module._add_onnxscript_fn
+        module._add_onnxscript_fn = lambda model_bytes, custom_opsets: model_bytes
         return lambda: setattr(module, '_add_onnxscript_fn', kept)
     return None
 
@@ -139,11 +130,7 @@ def ssdlite_weights(folder: Path, classes: int = len(CLASSES)) -> Path:
     from torchvision.models import get_model
 
     torch.manual_seed(2)
-    model = get_model(
-        'ssdlite320_mobilenet_v3_large',
-        weights=None,
-        weights_backbone=None,
-        num_classes=classes + 1,
-    )
+    random = {'weights': None, 'weights_backbone': None}
+    model = get_model('ssdlite320_mobilenet_v3_large', num_classes=classes + 1, **random)
     torch.save(model.state_dict(), folder / 'ssdlite.pth')
     return folder / 'ssdlite.pth'

@@ -12,13 +12,8 @@ from deadline_perception.timing.quantiles import Quantiles
 
 CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 # The paths of `compact` at two sizes, of a quarter of its channels, on a fortieth of its pixels.
-NARROW = replace(
-    TINY,
-    name='narrow',
-    skip_groups=COMPACT.skip_groups,
-    proposals=COMPACT.proposals,
-    heads=COMPACT.heads,
-)
+_PATHS = {name: getattr(COMPACT, name) for name in ('skip_groups', 'proposals', 'heads')}
+NARROW = replace(TINY, name='narrow', **_PATHS)
 
 
 def made_up_profile(detector, **changes):
@@ -26,10 +21,9 @@ def made_up_profile(detector, **changes):
     facts = replace(
         read_device_facts(environment=process_environment(DEFAULT_THREADS)), threads=DEFAULT_THREADS
     )
+    times = Quantiles.from_samples([3.0] * 5)
     fields = {
-        'segments': dict.fromkeys(
-            detector.path_space.carriers(), Quantiles.from_samples([3.0] * 5)
-        ),
+        'segments': dict.fromkeys(detector.path_space.carriers(), times),
         'facts': facts,
         'config_name': detector.config_name,
         'network_hash': detector.network_hash,

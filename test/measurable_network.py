@@ -1,7 +1,5 @@
 """A network that commands measure within seconds, and commands as users run them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

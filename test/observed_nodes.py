@@ -136,16 +136,11 @@ class Observer:
 
     def set_parameters(self, node, **values):
         """Sets parameters as a set; returns the reason of a refusal, empty when they were taken: then it is `said`."""
-        request = SetParametersAtomically.Request(
-            parameters=[
-                Parameter(name, value=value).to_parameter_msg() for name, value in values.items()
-            ]
-        )
-        result = self.call(
-            SetParametersAtomically, f'{node}/set_parameters_atomically', request
-        ).result
-        self.said = result.reason
-        return '' if result.successful else result.reason or 'refused'
+        given = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        request = SetParametersAtomically.Request(parameters=given)
+        answer = self.call(SetParametersAtomically, f'{node}/set_parameters_atomically', request)
+        self.said = answer.result.reason
+        return '' if answer.result.successful else self.said or 'refused'
 
     def close(self):
         self.context.try_shutdown()

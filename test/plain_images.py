@@ -1,7 +1,5 @@
 """Images in which nothing is to be seen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

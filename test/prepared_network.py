@@ -1,7 +1,5 @@
 """A very small detector whose segments are prepared once per run, as `deadline-perception profile` prepares them."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,14 +83,9 @@ def prepared_once(tmp_path_factory) -> Prepared:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv('XDG_CACHE_HOME', str(made.cache))
             folder = default_store_folder(network.config_name, network.weights_hash)
-        origin = store_origin(read_device_facts('cpu'))
-        models = prepare(
-            network,
-            list(images),
-            StoreWriter.resume(folder, origin),
-            1,
-            models=SegmentModels(network.weights_hash),
-        )
+        store = StoreWriter.resume(folder, store_origin(read_device_facts('cpu')))
+        none = SegmentModels(network.weights_hash)
+        models = prepare(network, list(images), store, 1, models=none)
         models.save(root / 'small.models')  # who takes them for its weights, names them so
 
     root = made_once(tmp_path_factory, 'prepared', make)
@@ -106,8 +99,5 @@ def prepared(prepared_once, tmp_path, monkeypatch) -> Prepared:
     cache = tmp_path / 'cache'
     shutil.copytree(prepared_once.cache, cache)
     monkeypatch.setenv('XDG_CACHE_HOME', str(cache))
-    return replace(
-        prepared_once,
-        cache=cache,
-        folder=cache / prepared_once.folder.relative_to(prepared_once.cache),
-    )
+    folder = cache / prepared_once.folder.relative_to(prepared_once.cache)
+    return replace(prepared_once, cache=cache, folder=folder)

@@ -1,7 +1,3 @@
-"""Programs of Python that a test runs to their end."""
-
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,3 @@
-"""What readers of data sets gave, as plain lists."""
-
-from __future__ import annotations
-
 from pathlib import Path
 
 from deadline_perception.extras.data.records import Sequence

@@ -1,7 +1,5 @@
 """Writes recordings as the nodes make them, message by message, for tests of what reads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -29,13 +27,8 @@ UNSTAMPED = {'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}
 
 
 class RunWriter:
-    """A bag under construction; a context manager.
-
-    Args:
-        bag: folder that does not exist yet.
-        namespace: put before every topic, such as `/robot1`.
-        storage: mcap or sqlite3.
-    """
+    """A bag under construction in a folder that does not exist yet; a context manager. A namespace such as `/robot1` is
+    put before every topic."""
 
     def __init__(
         self, bag: Path, *, namespace: str = '', storage: StoragePlugin = StoragePlugin.MCAP
@@ -47,7 +40,7 @@ class RunWriter:
         self.writer = Writer(bag, version=9, storage_plugin=storage)
         self.connections = {}
 
-    def __enter__(self) -> RunWriter:
+    def __enter__(self):
         self.writer.open()
         return self
 
@@ -104,9 +97,7 @@ class RunWriter:
         facts = {'slowdown': slowdown, 'sources': ['proc_stat'], **cpu, **absent}
         self._own('/contention_monitor/state', stamp_ns, 'ContentionState', **facts)
 
-    def boxes(
-        self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int | None = None
-    ) -> None:
+    def boxes(self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int = 0) -> None:
         """Objects are (box xyxy, class name, score)."""
         self.write(topic, self.messages.detections(stamp_ns, objects), time_ns or stamp_ns)
 
@@ -131,12 +122,8 @@ class RunWriter:
         given = {'total_ms': total_ms, 'budget_ms': budget_ms, 'network_ms': network_ms}
         forecast = dict.fromkeys(('forecast_ms', 'idle_forecast_ms'), 0.9 * network_ms)
         bounds = {'bound_ms': 1.2 * network_ms, 'wcet_ms': 1.5 * network_ms, 'feasible': True}
-        values = {
-            'phases': phases,
-            'path': PATH,
-            'deadline_met': total_ms <= budget_ms,
-            'device': 'cpu (1 thread)',
-        }
+        values = {'phases': phases, 'path': PATH, 'device': 'cpu (1 thread)'}
+        values |= {'deadline_met': total_ms <= budget_ms}
         values |= own | given | forecast | bounds | fields
         self._own(topic, stamp_ns, 'FrameLatency', **values)
 
@@ -174,9 +161,8 @@ def write_drive(bag: Path, *, frames: int, namespace: str = '') -> None:
             stamp_ns = START_NS + index * SECOND_NS // 10
             phase = index / frames
             speed_mps = float(max(0.0, 20 * np.sin(np.pi * min(1.0, 1.25 * phase))))
-            budget_ms = (
-                40.0 if 0.35 < phase < 0.4 else float(np.clip(1100 / max(speed_mps, 1), 60, 240))
-            )
+            budget_ms = float(np.clip(1100 / max(speed_mps, 1), 60, 240))
+            budget_ms = 40.0 if 0.35 < phase < 0.4 else budget_ms
             slowdown = 1.7 if 0.6 < phase < 0.75 else 1.0 + 0.03 * random.random()
             run.camera(stamp_ns)
             run.budget(stamp_ns, budget_ms, speed_mps)

@@ -20,11 +20,7 @@ def ended_job(
 ):
     """The record of a job that was released, started and ended then."""
     job = Job(None, release_ms, StampReading(math.nan, ''))
-    job.conditions, job.taken_ms, job.bound_ms, job.path = (
-        Conditions(period_ms, 1.0, ''),
-        started_ms,
-        bound_ms,
-        path,
-    )
+    job.conditions, job.taken_ms = Conditions(period_ms, 1.0, ''), started_ms
+    job.bound_ms, job.path = bound_ms, path
     job.level, job.planned_level = level, planned_level
     return job.record(outcome, ended_ms, failure)

@@ -1,12 +1,12 @@
 """Every benchmark is there, in its document, and keeps what was published when a run was quick."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import json
 import re
 from pathlib import Path
+
+import pytest
 
 
 def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchmark):
@@ -33,13 +33,9 @@ def test_every_benchmark_is_in_the_table_that_is_run(load_benchmark):
     assert all((root / benchmark.file).is_file() for benchmark in found)
     by_name = {benchmark.script: benchmark for benchmark in found}
     assert by_name['tracking'].has_quick and not by_name['faults'].has_quick
-    programs = {
-        file.stem
-        for file in (*folder.glob('*.py'), *root.glob('research/*/*.py'))
-        if re.search(
-            r'^RESULTS = |^    run_script\(', file.read_text(encoding='utf-8'), re.MULTILINE
-        )
-    }
+    is_program = re.compile(r'^RESULTS = |^    run_script\(', re.MULTILINE)
+    scripts = *folder.glob('*.py'), *root.glob('research/*/*.py')
+    programs = {file.stem for file in scripts if is_program.search(file.read_text('utf-8'))}
     # The first runs these tests, one needs a GPU, one reads what others wrote.
     assert programs - listed == {'first_minutes', 'gpu_engines', 'results_page'}
 
@@ -66,10 +62,8 @@ def test_what_a_script_takes_from_the_package_and_from_those_beside_it_is_there(
             for node in ast.walk(tree):
                 if isinstance(node, ast.ImportFrom) and node.module in known:
                     missing = {alias.name for alias in node.names} - defined(known[node.module])
-                    modules = {one for one in missing if f'{node.module}.{one}' in known}
-                    assert missing == modules, (
-                        f'{folder.name}/{name}.py takes {missing - modules} from {node.module}'
-                    )
+                    missing = {one for one in missing if f'{node.module}.{one}' not in known}
+                    assert not missing, f'{folder.name}/{name}.py, of {node.module}'
 
 
 def _trees(folder: Path, root: Path) -> dict[str, ast.Module]:
@@ -85,16 +79,28 @@ def _trees(folder: Path, root: Path) -> dict[str, ast.Module]:
 @functools.cache
 def defined(tree: ast.Module) -> set[str]:
     """Names that a module binds at its top."""
-    names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    names |= {
-        target.id
-        for node in tree.body
-        for target in ast.walk(node)
-        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
-    }
-    return names | {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
+    names = set()
+    for top in tree.body:
+        if isinstance(top, (ast.FunctionDef, ast.ClassDef)):
+            names.add(top.name)
+        elif isinstance(top, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in top.names}
+        stored = (node for node in ast.walk(top) if isinstance(node, ast.Name))
+        names |= {node.id for node in stored if isinstance(node.ctx, ast.Store)}
+    return names
+
+
+def test_every_test_and_script_that_make_gpu_runs_is_there(load_benchmark, repository):
+    pytest.importorskip('torch')
+    gpu = load_benchmark('gpu')
+    words = [word for part in gpu.PARTS for word in part.command.split()]
+    scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
+    assert {*gpu.CUDA_TESTS} <= {*scripts}
+    assert not [script for script in scripts if not (repository / script).exists()]
+
+
+def test_no_image_is_both_fitted_on_and_measured(load_benchmark):
+    for kind in load_benchmark('first_pass').KINDS.values():
+        if kind.fitted and kind.fitted[0] == kind.measured[0]:
+            (length, places), (other_length, other_places) = kind.fitted[1], kind.measured[1]
+            assert length == other_length and not set(places) & set(other_places)

@@ -1,5 +1,3 @@
-"""`cmake/add_tests.cmake`: what `colcon test` runs."""
-
 import json
 import os
 import shutil
@@ -35,30 +33,19 @@ def test_every_test_is_run_once_within_a_limit_of_its_part(tmp_path):
     (tmp_path / 'quick').mkdir()
     (tmp_path / 'quick' / 'pytest.py').touch()
     modules = os.pathsep.join([str(tmp_path / 'quick'), os.environ.get('PYTHONPATH', '')])
-    places = os.pathsep.join(
-        [sys.prefix, *os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)]
-    )
+    places = f'{sys.prefix}{os.pathsep}{os.environ.get("AMENT_PREFIX_PATH", "")}'
     build = tmp_path / 'build'
     command = ['cmake', '-S', tmp_path, '-B', build, f'-DPython3_EXECUTABLE={sys.executable}']
-    environment = {
-        'PYTHONPATH': modules.rstrip(os.pathsep),
-        'CMAKE_PREFIX_PATH': places,
-        'AMENT_PREFIX_PATH': places,
-    }
-    subprocess.run(
-        [*command, '-Wno-dev'], check=True, capture_output=True, env={**os.environ, **environment}
-    )
-    listing = subprocess.run(
-        ['ctest', '--show-only=json-v1'], cwd=build, check=True, capture_output=True
-    )
+    environment = {**os.environ, 'PYTHONPATH': modules.rstrip(os.pathsep)}
+    environment |= {'CMAKE_PREFIX_PATH': places, 'AMENT_PREFIX_PATH': places}
+    checked = {'check': True, 'capture_output': True}
+    subprocess.run([*command, '-Wno-dev'], env=environment, **checked)
+    listing = subprocess.run(['ctest', '--show-only=json-v1'], cwd=build, **checked)
     listed = json.loads(listing.stdout)['tests']
     run = []
     for test in listed:
-        place = next(
-            Path(word)
-            for word in test['command']
-            if word.startswith((f'{TESTS}{os.sep}', f'{RESEARCH}{os.sep}'))
-        )
+        roots = f'{TESTS}{os.sep}', f'{RESEARCH}{os.sep}'
+        place = next(Path(word) for word in test['command'] if word.startswith(roots))
         run += sorted(place.rglob('test_*.py')) if place.is_dir() else [place]
         limits_s = [entry['value'] for entry in test['properties'] if entry['name'] == 'TIMEOUT']
         assert limits_s and 600 <= limits_s[0] <= 1800

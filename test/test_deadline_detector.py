@@ -1,7 +1,3 @@
-"""The public API: blocking answers, streams, and what they leave behind."""
-
-from __future__ import annotations
-
 import asyncio
 import gc
 import json
@@ -153,7 +149,6 @@ EMPTY = np.zeros((0, 8, 3), np.uint8)
         ({'image_bgr': None}, 'image is NoneType, expected'),
         ({'image_bgr': np.zeros((8, 8), np.uint8)}, r'\(8, 8\)'),
         ({'budget_ms': math.nan}, r'budget is nan ms, expected a time in \(0, 60000\] ms, or None'),
-        ({'budget_ms': -1.0}, r'budget is -1.0 ms'),
         ({'budget_ms': 0.0}, r'\(0, 60000\] ms'),
         ({'budget_ms': 1e9}, 'budget is'),
         ({'budget_ms': '50'}, "budget is '50' ms, expected a time"),
@@ -162,7 +157,6 @@ EMPTY = np.zeros((0, 8, 3), np.uint8)
         ({'age_ms': 'old'}, "age of the image is 'old' ms"),
         ({'stamp_ns': -1}, 'stamp is -1 ns'),
         ({'stamp_ns': math.nan}, 'stamp is nan ns .*expected whole numbers of at least 0'),
-        ({'stamp_ns': 1.5}, 'stamp is 1.5 ns'),
         ({'stamp_ns': None}, 'stamp is None ns'),
     ],
 )
@@ -309,7 +303,7 @@ def test_a_network_that_hangs_is_told_and_a_close_does_not_wait_for_it(network, 
     assert no_threads_but(before) and not detector.hangs
 
 
-def test_the_state_is_kept_after_some_frames_and_when_asked(tmp_path):
+def test_the_state_is_kept_after_some_frames_and_when_asked_or_it_is_said_why_not(tmp_path):
     said, bound = [], fresh_bound()
     file = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
     keeper = CalibrationKeeper(lambda: (file, bound), said.append)
@@ -321,13 +315,8 @@ def test_the_state_is_kept_after_some_frames_and_when_asked(tmp_path):
     keeper.keep()
     keeper.stop(20.0)
     assert json.loads(file.file.read_text())['frames'] == 1 and said == [] and not keeper.is_alive
-
-
-def test_a_file_that_cannot_be_written_is_said(tmp_path):
-    said = []
-    (tmp_path / 'factor.json').write_text('{"something": "else"}')
-    file = CalibrationFile(tmp_path / 'factor.json', {})
-    keeper = CalibrationKeeper(lambda: (file, fresh_bound()), said.append)
+    file.file.write_text('{"something": "else"}')
+    keeper = CalibrationKeeper(lambda: (file, bound), said.append)
     keeper.keep()
     keeper.stop(20.0)
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]
@@ -385,9 +374,8 @@ def test_without_its_threads_an_image_is_refused_and_not_waited_for(detector, mo
     executor.watchdog.stop()
     executor.mailbox.close()
     executor._worker.join(WAIT_S)
-    with pytest.raises(
-        NoAnswer, match='was not answered by its deadline.*the inference thread ended'
-    ):
+    said = 'was not answered by its deadline.*the inference thread ended'
+    with pytest.raises(NoAnswer, match=said):
         detector.detect(IMAGE, 50.0)
 
 
@@ -451,6 +439,7 @@ def test_an_image_of_its_own_that_no_bound_fits_does_not_wait_for_a_network_that
     network.gate.clear()
     answer = detector.detect(IMAGE, 1e-3)
     assert (answer.outcome, len(answer)) == (Outcome.COASTED, 0) and answer.latency_ms > 50.0
+    network.gate.set()  # else its detector waits for it
 
 
 def test_a_stream_refuses_numbers_that_are_none(detector):
@@ -459,12 +448,11 @@ def test_a_stream_refuses_numbers_that_are_none(detector):
             with pytest.raises(ValueError, match='images were dropped, expected whole numbers'):
                 stream.submit(IMAGE, 1, 50.0, dropped=wrong)
         for wrong in (math.nan, 'fast', 0.5, math.inf):
-            for give in (
-                lambda: setattr(stream, 'slowdown', wrong),
-                lambda: stream.on_contention(wrong, 'me'),
-            ):
-                with pytest.raises(ValueError, match=r'slowdown is .*, expected a factor in \[1,'):
-                    give()
+            said = r'slowdown is .*, expected a factor in \[1,'
+            with pytest.raises(ValueError, match=said):
+                stream.slowdown = wrong
+            with pytest.raises(ValueError, match=said):
+                stream.on_contention(wrong, 'me')
 
 
 def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):
@@ -493,9 +481,7 @@ def test_there_is_no_promise_before_bounds_rest_on_frames(detector):
     assert last.is_promised and 'promise' not in last.reason
 
 
-def test_a_single_image_that_was_promised_nothing_is_answered_late_rather_than_empty(
-    detector, network
-):
+def test_a_single_image_that_was_promised_nothing_is_late_rather_than_empty(detector, network):
     """While bounds rest on no frames; later it is empty by its deadline, as promised ones are."""
     for is_promised in (False, True):
         network.gate.clear()
@@ -527,9 +513,8 @@ def test_answers_come_one_for_each_image_of_a_recording_at_its_rate(detector):
 def test_asyncio_awaits_answers_and_a_full_queue_says_so(detector, network):
     async def serve():
         network.gate.clear()
-        waiting = [
-            asyncio.create_task(detector.adetect(IMAGE, AMPLE_MS)) for _ in range(MOST_AWAITED)
-        ]
+        requests = [detector.adetect(IMAGE, AMPLE_MS) for _ in range(MOST_AWAITED)]
+        waiting = list(map(asyncio.create_task, requests))
         await asyncio.sleep(0.1)  # the loop goes on
         with pytest.raises(QueueFull, match='8 images are awaited'):
             await detector.adetect(IMAGE, AMPLE_MS)

@@ -1,5 +1,3 @@
-"""What is imported is declared, and what is installed on a robot is pinned."""
-
 import ast
 import re
 import sys
@@ -42,13 +40,9 @@ def groups():
     """The package's own dependencies in pyproject.toml, under an empty name, and those of each optional group."""
     project = PYPROJECT['project']
     optional = dict(project['optional-dependencies'])
-    (inner,) = (
-        re.fullmatch(r'deadline_perception\[(.*)\]', line)[1] for line in optional.pop('all')
-    )
-    of_package = sorted(
-        name for name in optional if name not in APART and not name.startswith('ros-')
-    )
-    assert inner.split(',') == of_package
+    (line,) = optional.pop('all')
+    of_package = [name for name in optional if name not in APART and not name.startswith('ros-')]
+    assert line == f'deadline_perception[{",".join(sorted(of_package))}]'
     return {'': project['dependencies'], **optional}
 
 
@@ -66,59 +60,45 @@ def declared(optional=True):
 
 
 def imported():
-    """Top-level modules that the package imports, with one of the files that do."""
-    found = {}
-    for file in (ROOT / 'deadline_perception').rglob('*.py'):
+    """Modules that the package imports, also within functions, each with the folders that do."""
+    found, package = {}, ROOT / 'deadline_perception'
+    for file in package.rglob('*.py'):
         for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
             names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            found |= {name.partition('.')[0]: file.name for name in names}
+            for name in names:
+                found.setdefault(name, set()).add(file.relative_to(package).parts[0])
     return found
 
 
-def test_every_package_that_is_imported_is_declared():
-    others = set(imported()) - set(sys.stdlib_module_names) - {'deadline_perception'}
-    missing = {
-        name for name in others - OF_ROS if normal(DISTRIBUTIONS.get(name, name)) not in declared()
-    }
-    assert not missing
+def test_what_is_imported_is_declared_no_research_and_messages_by_nodes_alone():
+    names = imported()
+    assert names['deadline_perception.msg'] == {'nodes'}
+    tops = {name.partition('.')[0] for name in names}
+    assert not tops & {'research', *(file.stem for file in ROOT.glob('research/*/*.py'))}
+    others = tops - set(sys.stdlib_module_names) - {'deadline_perception'}
+    assert {normal(DISTRIBUTIONS.get(name, name)) for name in others - OF_ROS} <= declared()
     package = (ROOT / 'package.xml').read_text()
-    assert all(
-        f'<exec_depend>{name}<' in package or f'<depend>{name}<' in package
-        for name in others & OF_ROS
-    )
+    assert all(re.search(f'<(exec_)?depend>{name}<', package) for name in others & OF_ROS)
     assert {'apsw', 'zstandard', 'torch'} <= others  # otherwise nothing was looked at
 
 
 def test_heavy_packages_are_optional():
     assert 'openvino' in declared(optional=False)  # without it a detector is nine times slower
-    assert not {
-        'nncf',
-        'torch',
-        'torchvision',
-        'rerun-sdk',
-        'matplotlib',
-        'rosbags',
-        'mcap',
-        'pycocotools',
-    } & declared(optional=False)
+    heavy = 'nncf torch torchvision rerun-sdk matplotlib rosbags mcap pycocotools'
+    assert not set(heavy.split()) & declared(optional=False)
 
 
 def test_a_robot_gets_the_versions_that_the_suite_passed_with():
-    line = re.search(
-        r'^pip install (-c .*?[^\\])\n', (ROOT / 'README.md').read_text(), re.M | re.S
-    )[1]
+    readme = (ROOT / 'README.md').read_text()
+    line = re.search(r'^pip install (-c .*?[^\\])\n', readme, re.M | re.S)[1]
     assert '-c <(grep -v ^numpy src/deadline_perception/constraints.txt)' in line
-    pinned = {
-        normal(name)
-        for name in re.findall(r'^([\w.-]+)==', (ROOT / 'constraints.txt').read_text(), re.M)
-    }
+    constraints = (ROOT / 'constraints.txt').read_text()
+    pinned = set(map(normal, re.findall(r'^([\w.-]+)==', constraints, re.M)))
     words = line.partition('#')[0].partition(')')[2].split()
     wanted = {normal(word) for word in words if re.fullmatch(r'[\w-]+', word)}
     assert len(wanted) > 10 and wanted <= pinned
-    assert {normal(name) for name in declared()} - {
-        'rerun-sdk'
-    } <= pinned  # of the live view, on laptops
+    assert declared() - {'rerun-sdk'} <= pinned  # of the live view, on laptops
 
 
 def locked():
@@ -129,24 +109,15 @@ def locked():
         for line in (ROOT / 'cmake' / name).read_text().splitlines()
         if not line.startswith('#')
     ]
-    return [
-        re.fullmatch(
-            r'([\w.-]+)==(\S+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})+)', line
-        ).groups()
-        for line in lines
-    ]
+    form = re.compile(r'([\w.-]+)==(\S+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})+)')
+    return [form.fullmatch(line).groups() for line in lines]
 
 
 @pytest.mark.parametrize('distro', ['jazzy'])
 @pytest.mark.parametrize('python', ['3.10', '3.11', '3.12', '3.13'])
 def test_set_up_installs_what_is_declared_and_pinned(distro, python):
-    place = {
-        'python_version': python,
-        'python_full_version': f'{python}.9',
-        'sys_platform': 'linux',
-        'platform_system': 'Linux',
-        'platform_machine': 'x86_64',
-    }
+    place = {'python_version': python, 'python_full_version': f'{python}.9'}
+    place |= {'sys_platform': 'linux', 'platform_system': 'Linux', 'platform_machine': 'x86_64'}
     versions = {
         normal(name): version
         for name, version, marker, _ in locked()

@@ -1,8 +1,6 @@
 """README, docs, model cards and CONTRIBUTING: short where promised, and every link, command and argument in them
 exists."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import re
@@ -25,10 +23,8 @@ each_document = pytest.mark.parametrize('name', DOCUMENTS)
 
 def anchors(text: str) -> set[str]:
     """Names of a document's headings in links, as GitHub makes them."""
-    return {
-        re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
-        for heading in re.findall(r'^#+ (.+)$', text, re.M)
-    }
+    headings = re.findall(r'^#+ (.+)$', text.lower(), re.M)
+    return {re.sub(r'[^\w\- ]', '', heading).replace(' ', '-') for heading in headings}
 
 
 def commands(text: str) -> list[list[str]]:
@@ -38,10 +34,8 @@ def commands(text: str) -> list[list[str]]:
         for block in re.findall(r'^ *```bash\n(.*?)```', text, re.M | re.S)
         for line in block.replace('\\\n', ' ').splitlines()
     ]
-    found = (
-        re.search(r'(?:deadline-perception|tools\.command_line) (?!deadline-perception)(.+)', line)
-        for line in lines
-    )
+    form = re.compile(r'(?:deadline-perception|tools\.command_line) (?!deadline-perception)(.+)')
+    found = map(form.search, lines)
     return [shlex.split(match[1], comments=True) for match in found if match]
 
 
@@ -68,10 +62,8 @@ def test_scripts_and_results_exist(name):
 
 @each_document
 def test_commands_are_accepted(name):
-    assert set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name])) <= {
-        *COMMANDS,
-        *GROUPS,
-    }
+    named = set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name]))
+    assert named <= COMMANDS.keys() | GROUPS.keys()
     for command, *words in commands(DOCUMENTS[name]):
         members = COMMANDS
         if command in GROUPS:

@@ -1,11 +1,10 @@
-"""What promises to work without torch loads without it, nothing imports research, no files import each other in a
-circle; the rest `lint-imports` checks."""
+"""What promises to work without torch loads without it, and no files import each other in a circle; the rest
+`lint-imports` checks."""
 
 import ast
 from graphlib import TopologicalSorter
 
 import grimp
-import pytest
 from python_run import run_python
 
 TORCH_FREE = (
@@ -34,29 +33,6 @@ for part in sys.argv[1:]:
             sys.exit(f'{found.name} loads torch')
 print(len(sys.modules))
 """
-
-
-@pytest.fixture(scope='module')
-def imported(repository):
-    """Modules that the package imports, also within functions, each with the files that do."""
-    found = {}
-    package = repository / 'deadline_perception'
-    for file in package.rglob('*.py'):
-        for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
-            names = [node.module] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            for name in names:
-                found.setdefault(name, set()).add(file.relative_to(package).parts[0])
-    return found
-
-
-def test_only_nodes_import_generated_messages(imported):
-    assert imported['deadline_perception.msg'] == {'nodes'}
-
-
-def test_nothing_imports_research(repository, imported):
-    research = {'research', *(file.stem for file in repository.glob('research/*/*.py'))}
-    assert not research & {name.partition('.')[0] for name in imported}
 
 
 def test_no_files_import_each_other_in_a_circle():

@@ -1,7 +1,5 @@
 """The lines of Python on the first screen of the README run as they stand."""
 
-from __future__ import annotations
-
 import re
 import shutil
 
@@ -47,8 +45,6 @@ def test_the_page_on_the_api_runs(small_street, repository):
     with DeadlineDetector('street') as detector:
         frames = [names['image_bgr']] * 2
         exec(compile(recording, 'python_api.md', 'exec'), {'detector': detector, 'frames': frames})
-        exec(
-            compile(stream, 'python_api.md', 'exec'),
-            {**names, 'detector': detector, 'on_answer': answers.append},
-        )
+        names |= {'detector': detector, 'on_answer': answers.append}
+        exec(compile(stream, 'python_api.md', 'exec'), names)
     assert len(answers) == 1 and answers[0].in_time

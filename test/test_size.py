@@ -1,7 +1,5 @@
 """The suite stays small enough for one owner: ceilings that may only fall (`benchmarks/size.py` prints the figures)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +10,7 @@ MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
 MOST_MEGABYTES = 20.0
-MOST_LINES = {'test': 31_900, 'benchmarks': 9_296, 'research': 11_157}
+MOST_LINES = {'test': 30_349, 'benchmarks': 9_296, 'research': 11_157}
 
 
 @pytest.fixture(scope='module')

@@ -1,7 +1,5 @@
 """Videos of images, whose frames come at an even rate or at any times."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,8 +43,7 @@ def matroska(file: Path, times_ms: Sequence[int]) -> Path:
     clusters = b''
     for number, time_ms in enumerate(times_ms):
         image = cv2.imencode('.jpg', np.full((64, 96, 3), 2 * number + 1, np.uint8))[1].tobytes()
-        clusters += part(
-            '1F43B675', part('E7', whole(time_ms)) + part('A3', b'\x81\0\0\x80' + image)
-        )
+        block = part('A3', b'\x81\0\0\x80' + image)
+        clusters += part('1F43B675', part('E7', whole(time_ms)) + block)
     file.write_bytes(head + part('18538067', facts + track + clusters))
     return file

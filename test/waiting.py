@@ -1,7 +1,5 @@
 """Waiting for what another thread or process does, for the answer of its services, and where it may listen."""
 
-from __future__ import annotations
-
 import socket
 import time
 from pathlib import Path
@@ -32,9 +30,8 @@ def answer_of(client, request, what):
     asked = []
 
     def answered():
-        if client.service_is_ready() and (
-            not asked or time.monotonic() - asked[-1][0] > ASK_AGAIN_S
-        ):
+        is_due = not asked or time.monotonic() - asked[-1][0] > ASK_AGAIN_S
+        if is_due and client.service_is_ready():
             if asked:
                 print(f'no answer for {ASK_AGAIN_S:.0f} s, asked again: {what}')
             asked.append((time.monotonic(), client.call_async(request)))

@@ -1,5 +1,3 @@
-"""Programs that are started in a folder import nothing that lies there."""
-
 import ast
 import subprocess
 

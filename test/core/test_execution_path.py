@@ -156,9 +156,7 @@ def test_alternatives_that_are_not_decided_before_are_refused(only_on):
 
 def test_a_path_knows_its_settings_and_changes_by_name():
     path = SPACE.largest.replace(size=0.25, way='b')
-    assert path['size'] == 0.25
-    assert path['way'] == 'b'
-    assert path['deep0'] == 'run'
+    assert (path['size'], path['way'], path['deep0']) == (0.25, 'b', 'run')
     assert path.settings == (1, 1, 0, 0)
     for change, message in (
         ({'width': 0.5}, "operator is 'width', expected one of deep0, deep1, size, way"),
@@ -191,12 +189,8 @@ def test_impossible_operators_are_refused(change, message):
         Operator(**{'name': 'size', 'kind': 'scale', 'settings': (1, 2), 'symbol': 'r'} | change)
 
 
-ONE, OTHER = (
-    Operator(name, 'scale', (1, 2), symbol) for name, symbol in (('one', 'a'), ('other', 'b'))
-)
-A, B, C = (
-    Segment(*of) for of in (('a', 'all', 'one'), ('b', 'all', 'other'), ('c', 'all', 'more'))
-)
+ONE, OTHER = Operator('one', 'scale', (1, 2), 'a'), Operator('other', 'scale', (1, 2), 'b')
+A, B, C = Segment('a', 'all', 'one'), Segment('b', 'all', 'other'), Segment('c', 'all', 'more')
 
 
 def more(symbol, most=2):

@@ -53,10 +53,8 @@ def test_whoever_is_killed_leaves_a_whole_file_and_the_next_writer_removes_the_r
 
 def test_what_another_writer_is_writing_is_left_alone(tmp_path):
     file = tmp_path / 'file'
-    writers = [
-        subprocess.Popen([sys.executable, '-c', WRITER, str(file)], stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
+    command = [sys.executable, '-c', WRITER, str(file)]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     try:
         for _ in range(15):
             for writer in writers:

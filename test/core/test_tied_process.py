@@ -1,5 +1,3 @@
-"""Programs end with whoever started them, asked first where that is wanted."""
-
 import subprocess
 import sys
 

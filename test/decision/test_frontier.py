@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from path_spaces import SPACE
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.decision.frontier import FrontierPolicy, pareto_frontiers
+from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.timing.path_bound import SegmentForecast
 
 PATHS = list(SPACE)
@@ -61,21 +61,10 @@ def remaining_of(policy, path, segment):
 
 def best_by_search(policy, quality, path, segment, remaining_ms, factor):
     """Every continuation looked at one by one: best quality that fits (None: nothing fits) and the smallest bound."""
-    rows = [
-        (remaining_of(policy, other, segment) * factor, quality(other))
-        for other in continuations(SPACE, path, segment)
-    ]
+    others = continuations(SPACE, path, segment)
+    rows = [(remaining_of(policy, one, segment) * factor, quality(one)) for one in others]
     fitting = [value for bound_ms, value in rows if bound_ms <= remaining_ms]
     return max(fitting, default=None), min(rows)[0]
-
-
-def test_frontier_of_groups_computed_by_hand():
-    groups = np.array([0, 0, 0, 1, 1, 0, 1])
-    costs = np.array([3.0, 1.0, 2.0, 5.0, 5.0, 4.0, 1.0])
-    qualities = np.array([0.5, 0.2, 0.2, 0.9, 0.4, 0.8, 0.9])
-    members, begins = pareto_frontiers(groups, costs, qualities)
-    assert members.tolist() == [1, 0, 5, 6]
-    assert begins.tolist() == [0, 3, 4]
 
 
 @settings(max_examples=200, deadline=None)
@@ -101,31 +90,6 @@ def test_redecision_is_nearly_the_best(cases, which, index, segment, remaining_m
         assert choice.quality == best or (choice.path == path and best - choice.quality <= 0.02)
     else:
         assert choice.bound_ms == cheapest_bound_ms
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    which=st.integers(0, 5),
-    index=st.integers(0, len(PATHS) - 1),
-    segment=st.integers(0, SEGMENTS - 1),
-    times_ms=st.tuples(TIMES_MS, TIMES_MS),
-    factor=FACTORS,
-)
-def test_more_time_never_gives_lower_quality(cases, which, index, segment, times_ms, factor):
-    policy = cases[which].policy
-    less_ms, more_ms = sorted(times_ms)
-    for decide in (policy.plan, lambda *left: policy.redecide(PATHS[index], segment, *left)):
-        with_less, with_more = decide(less_ms, factor), decide(more_ms, factor)
-        assert with_more.feasible >= with_less.feasible
-        assert with_more.quality >= with_less.quality
-
-
-@settings(max_examples=100, deadline=None)
-@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1))
-def test_what_remains_never_takes_longer_than_the_whole(cases, which, index):
-    policy = cases[which].policy
-    left_ms = [remaining_of(policy, PATHS[index], segment) for segment in range(SEGMENTS)]
-    assert left_ms == sorted(left_ms, reverse=True)
 
 
 def test_bound_that_equals_the_time_left_fits(policy):

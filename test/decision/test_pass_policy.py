@@ -202,22 +202,9 @@ def test_a_path_is_not_looked_at_only_where_it_cannot_be_better(
         if looks_at_all:
             policy._tops = [math.inf] * len(policy._tops)
         path = SPACE.parse(name)
-        choices.append(
-            [
-                policy.plan(remaining_ms, FACTOR),
-                policy.redecide(path, segment, remaining_ms, FACTOR, 0.0),
-            ]
-        )
+        redecided = policy.redecide(path, segment, remaining_ms, FACTOR, 0.0)
+        choices.append((policy.plan(remaining_ms, FACTOR), redecided))
     assert choices[0] == choices[1]
-
-
-def test_nothing_is_gathered_for_a_decision_once_all_is_prepared(monkeypatch):
-    policy = PassPolicy(SPACE, TIMES, QualitiesBySize())
-    policy.prepare()
-    path = policy.plan(100.0, FACTOR).path
-    monkeypatch.delattr(PassPolicy, '_gather')
-    for segment, remaining_ms in ((0, 50.0), (1, 100.0), (1, 11.0), (3, 5.0)):
-        policy.redecide(path, segment, remaining_ms, FACTOR, 5.0)
 
 
 def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():

@@ -1,4 +1,3 @@
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -45,11 +44,6 @@ def test_a_look_is_as_good_as_measured_for_its_classes_and_of_two_the_better_one
     found = tables(quality.by_size(PATHS))
     of_classes = [(0.3, 0.0), (0.5, 0.5), (0.5, 0.5), (0.6, 0.6), (0.5, 0.5)]
     assert np.array_equal(found, np.array(of_classes)[:, :, None].repeat(5, axis=2))
-
-
-def test_both_looks_find_nothing_beyond_the_better_one_in_the_mean(repository):
-    measured = json.loads((repository / 'benchmarks/results/first_pass.json').read_text())
-    assert abs(measured['together']) < 0.05
 
 
 def test_what_was_measured_by_size_goes_to_the_class_of_its_name():

@@ -109,11 +109,7 @@ def test_refuses_impossible_fits(foreign_path):
         MonotoneModel([SPACE.largest], [0.5]).predict([foreign_path])
     largest = SPACE.largest
     for known, errors, message in (
-        (
-            {largest: 0.5, foreign_path: 0.5},
-            {},
-            '2 measured paths, expected at least 1, all of one network',
-        ),
+        ({largest: 0.5, foreign_path: 0.5}, {}, '2 measured paths, .*, all of one network'),
         ({largest: 1.5}, {}, 'is 1.5, expected'),
         ({largest: 0.5}, {largest: math.nan}, 'is nan, expected a number in'),
     ):
@@ -139,9 +135,8 @@ def test_models_are_predicted_from_their_own_paths_alone(tmp_path):
     values = {'msmall': 0.5, 'mmany-w0.25': 0.1, 'mmany-w1.00': 0.3, 'mlarge': 0.2}
     known = {MODELS.parse(name): value for name, value in values.items()}
     quality = PathQuality(known, errors=dict.fromkeys(known, 0.05), weights_hash='w')
-    assert [quality.quality(path) for path in known] == pytest.approx(
-        list(known.values()), abs=5e-3
-    )
+    found = list(map(quality.quality, known))
+    assert found == pytest.approx(list(known.values()), abs=5e-3)
     assert 0.1 < quality.quality(MODELS.parse('mmany-w0.50')) < 0.3
     quality.save(tmp_path / 'quality.json')
     assert PathQuality.load(tmp_path / 'quality.json', MODELS).known == quality.known

@@ -39,16 +39,10 @@ def test_a_class_of_which_nothing_was_seen_has_what_all_classes_have():
 
 def test_tables_with_and_without_sizes_are_read_and_others_refused(tmp_path):
     file = tmp_path / 'x.quality.json'
-    rows = {
-        str(path): {'ap': 0.3, 'by_size': np.where(np.isnan(one), None, one).tolist()}
-        for path, one in BY_SIZE.items()
-    }
-    content = {
-        'version': 2,
-        'weights_hash': 'x',
-        'sizes': {'edges': SIZE_EDGES, 'classes': ['a', 'b'], 'objects': OBJECTS.tolist()},
-        'paths': rows,
-    }
+    by_size = {str(path): np.where(np.isnan(one), None, one) for path, one in BY_SIZE.items()}
+    rows = {path: {'ap': 0.3, 'by_size': one.tolist()} for path, one in by_size.items()}
+    sizes = {'edges': SIZE_EDGES, 'classes': ['a', 'b'], 'objects': OBJECTS.tolist()}
+    content = {'version': 2, 'weights_hash': 'x', 'sizes': sizes, 'paths': rows}
     file.write_text(json.dumps(content))
     PathQuality.load(file, SPACE)
     read = SizeQuality.load(file, SPACE, ('a', 'b'), OVERALL)

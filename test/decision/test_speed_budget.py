@@ -29,11 +29,6 @@ def test_faster_never_gives_a_longer_budget_and_limits_hold(which, speeds):
     assert policy.min_budget_ms <= fast <= slow <= policy.max_budget_ms
 
 
-def test_a_table_gives_its_entries_and_the_smaller_neighbour_between():
-    budgets_ms = [ROBOT.budget_ms(speed).budget_ms for speed in (0.01, 0.02, 0.08, 0.10, 0.20)]
-    assert budgets_ms == [220.0, 220.0, 154.0, 110.0, 22.0]
-
-
 def test_speed_above_the_table_is_degraded_and_names_both():
     budget = ROBOT.budget_ms(0.5)
     assert (budget.budget_ms, budget.degraded) == (22.0, True)

@@ -46,9 +46,8 @@ def test_levels_of_one_segment_are_joined_where_they_lie_and_others_copied(prepa
     levels = values_of(network, prepared.images[0])['pyramid']
     channels = levels[0].shape[-1]
     (rows,) = network.engine.joined(levels)
-    np.testing.assert_array_equal(
-        rows, np.concatenate([level.reshape(-1, channels) for level in levels])
-    )
+    expected = np.concatenate([level.reshape(-1, channels) for level in levels])
+    np.testing.assert_array_equal(rows, expected)
     assert all(np.shares_memory(rows, level) for level in levels)
     for others in (levels[:-1], tuple(level.copy() for level in levels)):
         (copied,) = network.engine.joined(others)

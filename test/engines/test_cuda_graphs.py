@@ -51,11 +51,14 @@ def certain_network(tiny_network):
     return tiny_network.eval()
 
 
+def _runs(network, images):
+    """Frames redirected over and over; those of one number are redirected alike."""
+    return [redirected_run(network, image, number) for number, image in enumerate(images)]
+
+
 def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
     images = _images(8)
-    expected = [
-        redirected_run(certain_network, image, number) for number, image in enumerate(images)
-    ]
+    expected = _runs(certain_network, images)
     certain_network.engine = CudaGraphs('cpu', Recorder())
     found = 0
     for number, image in enumerate(images):
@@ -69,9 +72,7 @@ def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
 
 
 def test_what_cannot_be_recorded_is_computed(certain_network):
-    expected = [
-        redirected_run(certain_network, image, number) for number, image in enumerate(_images(4))
-    ]
+    expected = _runs(certain_network, _images(4))
 
     class Fails(Recorder):
         def __call__(self, compute, buffers):
@@ -82,15 +83,13 @@ def test_what_cannot_be_recorded_is_computed(certain_network):
 
     certain_network.engine = CudaGraphs('cpu', Fails())
     for number, image in enumerate(_images(4)):
-        _assert_same(
-            redirected_run(certain_network, image, number).result(), expected[number].result()
-        )
+        found = redirected_run(certain_network, image, number).result()
+        _assert_same(found, expected[number].result())
     graphs = certain_network.engine
     assert len(graphs)
     assert set(graphs.failures.values()) == {'operation not permitted when stream is capturing'}
-    assert graphs.notice.startswith(
-        f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run'
-    )
+    failed = len(graphs.failures)
+    assert graphs.notice.startswith(f'{failed} of {len(graphs) + failed} segments run')
 
 
 def test_a_replay_that_gives_other_values_is_not_used(certain_network):
@@ -129,14 +128,15 @@ def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
     if half:
         network.use_float16()
     images = _images(40)
-    expected = [redirected_run(network, image, number) for number, image in enumerate(images)]
+    expected = _runs(network, images)
     network.use_graphs()
     for _ in range(2):
         for number, image in enumerate(images):
-            found = redirected_run(network, image, number).result()
-            assert len(found) == len(expected[number].result())
-            np.testing.assert_allclose(
-                found.boxes_xyxy_px, expected[number].result().boxes_xyxy_px, atol=0.1
+            found, right = (
+                redirected_run(network, image, number).result(),
+                expected[number].result(),
             )
+            assert len(found) == len(right)
+            np.testing.assert_allclose(found.boxes_xyxy_px, right.boxes_xyxy_px, atol=0.1)
     assert not network.engine.failures
     assert len(network.engine) > 20

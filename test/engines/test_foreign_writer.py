@@ -1,7 +1,3 @@
-"""A folder of prepared segments is used where nobody else may write."""
-
-from __future__ import annotations
-
 import os
 
 import pytest

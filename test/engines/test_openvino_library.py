@@ -1,11 +1,7 @@
-import ctypes
 import sys
-import threading
 
 import pytest
 from python_run import run_python
-
-from deadline_perception.engines.openvino_library import _libc, _SignalStack, own_signal_stack
 
 pytest.importorskip('openvino')
 
@@ -21,8 +17,7 @@ def test_telemetry_stays_out_of_the_process():
     assert sys.modules['openvino_telemetry'] is None
 
 
-@pytest.mark.parametrize('forget', ['openvino_core.cache_clear', 'lambda: None'])
-def test_a_signal_is_survived_after_the_driver_is_gone(forget):
+def test_a_signal_is_survived_after_the_driver_is_gone():
     """Its end in another thread takes the signal stack away that it had given to the first one."""
     ended = run_python(
         '-c',
@@ -31,35 +26,12 @@ def test_a_signal_is_survived_after_the_driver_is_gone(forget):
         'signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))\n'
         'from deadline_perception.engines.openvino_library import openvino_core\n'
         'assert openvino_core() is openvino_core()\n'
-        f'thread = threading.Thread(target={forget})\n'
+        'thread = threading.Thread(target=openvino_core.cache_clear)\n'
         'thread.start()\n'
         'thread.join()\n'
         'signal.raise_signal(signal.SIGTERM)\n',
     )
     assert (ended.returncode, ended.stdout) == (0, 'heard\n'), ended.stderr
-
-
-def test_the_signal_stack_of_a_thread_comes_back():
-    """A thread of its own: pytest's has one already."""
-    memory, found = ctypes.create_string_buffer(65536), []
-
-    def look():
-        stack = _SignalStack()
-        _libc.sigaltstack(None, ctypes.byref(stack))
-        found.append((stack.address, stack.flags, stack.size))
-
-    def work():
-        look()
-        with pytest.raises(KeyError), own_signal_stack():
-            _libc.sigaltstack(ctypes.byref(_SignalStack(ctypes.addressof(memory), 0, 65536)), None)
-            look()
-            raise KeyError
-        look()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found[0] == found[2] and found[1] == (ctypes.addressof(memory), 0, 65536)
 
 
 def test_models_that_may_have_all_cores_share_what_they_compute_with():

@@ -80,9 +80,8 @@ def test_the_origin_names_versions_and_an_absent_library_is_told_with_the_comman
     origin = store_origin(facts)
     assert (origin['device'], origin['CPU capability']) == ('Board', 'AVX2')
     assert origin['OpenVINO version'] and origin['NNCF version']
-    monkeypatch.setattr(
-        segment_store, 'LIBRARIES', {'OpenVINO': 'openvino', 'NNCF': 'no-such-package'}
-    )
+    libraries = {'OpenVINO': 'openvino', 'NNCF': 'no-such-package'}
+    monkeypatch.setattr(segment_store, 'LIBRARIES', libraries)
     assert store_origin(facts)['NNCF version'] == 'none'  # models may lie beside the weights
     monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
     with pytest.raises(StoreError, match='OpenVINO is not installed: pip install'):

@@ -1,7 +1,5 @@
 """Tensors on disk: what is there is read or refused in one line; what is written is whole."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

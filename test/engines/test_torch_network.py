@@ -1,8 +1,6 @@
 """What a network that PyTorch computes has from its base. Profiles, prepared segments and weights files in the field
 are found by these hashes: one that changes makes them stale."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -46,8 +44,3 @@ def with_counted_weights(network: TorchNetwork) -> TorchNetwork:
 def test_hashes_stay_what_they_were_when_files_were_written(make, network_hash, weights_hash):
     network = with_counted_weights(make())
     assert (network.network_hash, network.weights_hash) == (network_hash, weights_hash)
-
-
-def test_a_network_needs_a_class():
-    with pytest.raises(ValueError, match='class_names is empty'):
-        NestedClassifier(SMALL, ())

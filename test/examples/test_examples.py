@@ -1,5 +1,3 @@
-"""Every script in examples/ does what it says, on networks that take no time; one runs as users run it."""
-
 import asyncio
 import importlib.util
 import json
@@ -216,9 +214,8 @@ def test_custom_policy(example, capsys, cache):
     assert frontier.startswith('frontier: z') and own.startswith('half_the_time: z')
     forecast = PathForecast(LatencyProfile.load(next(cache.rglob('invented-*.json'))), space)
     quality = PathQuality.from_forecast(space, forecast)
-    half, whole = (
-        policy(space, forecast, quality) for policy in (script.HalfTheTime, FrontierPolicy)
-    )
+    given = space, forecast, quality
+    half, whole = script.HalfTheTime(*given), FrontierPolicy(*given)
     middle_ms = 2.0 * forecast.forecast_ms(space.smallest)
     assert half.plan(2.0 * middle_ms, 1.0) == whole.plan(middle_ms, 1.0)
 
@@ -232,14 +229,9 @@ def test_elastic_network(example, tmp_path):
 
     source = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
     data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))
-    save_elastic(
-        ElasticNetwork(
-            elastic(source.ordinary(), source.example_inputs, data, settings=(0.5, 1.0)), source
-        ),
-        tmp_path / 'net.safetensors',
-    )
-    whole, late = example('elastic_network').main(
-        str(tmp_path / 'net.safetensors'), (AMPLE_MS, 0.001)
-    )
+    made = elastic(source.ordinary(), source.example_inputs, data, settings=(0.5, 1.0))
+    file = tmp_path / 'net.safetensors'
+    save_elastic(ElasticNetwork(made, source), file)
+    whole, late = example('elastic_network').main(str(file), (AMPLE_MS, 0.001))
     assert whole.in_time and len(whole.scores) == 3 and whole.names == ('cat', 'dog', 'fish')
     assert not late.in_time

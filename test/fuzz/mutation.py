@@ -1,7 +1,5 @@
 """Changes of content that keep its form whole, so that readers get beyond the first check of it."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3
@@ -33,14 +31,7 @@ Bytes = Callable[[bytes], bytes]
 
 
 def mutated(form: str, content: bytes, rng: random.Random, change: Bytes) -> bytes:
-    """Another content of that form, or of bytes alone where the content is not of the form.
-
-    Args:
-        form: see `Reader`.
-        content: to begin with.
-        rng: decides.
-        change: mutates bytes, as the fuzzer does.
-    """
+    """Another content of that form (see `Reader`), or with bytes changed as the fuzzer does where it is not of it."""
     make = _FORMS.get(form)
     if make is None or rng.random() < 0.25:
         return change(content)

@@ -4,8 +4,6 @@ A reader takes a file of its name in a folder that `prepare` has made. It reads 
 everything else is a finding.
 """
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Callable
@@ -115,16 +113,8 @@ def _read_message(file: Path) -> None:
     height, width, step = np.frombuffer(head[:12], '<u4').tolist()
     named = head[12] % (len(ACCEPTED_ENCODINGS) + 1)
     encoding = (*ACCEPTED_ENCODINGS, data[:20].decode('utf-8', 'surrogateescape'))[named]
-    to_bgr(
-        SimpleNamespace(
-            height=height,
-            width=width,
-            step=step,
-            encoding=encoding,
-            data=data,
-            is_bigendian=head[13] % 2,
-        )
-    )
+    layout = {'height': height, 'width': width, 'step': step, 'is_bigendian': head[13] % 2}
+    to_bgr(SimpleNamespace(encoding=encoding, data=data, **layout))
 
 
 def _read_image(file: Path) -> None:

@@ -11,8 +11,6 @@ this checkout has what benchmarks/results/fuzz.json says of it. Python of this p
 it is instrumented; what OpenCV, FFmpeg and OpenVINO do in C++ is not seen.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import gc

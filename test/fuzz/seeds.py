@@ -1,7 +1,5 @@
 """Whole small files of every kind that a reader takes, which fuzzing begins with; the same ones in every run."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -49,10 +47,8 @@ COMPILED = b'a segment'
 
 def seeds(name: str) -> list[bytes]:
     """The whole files for one reader; none where it has no own."""
-    return [
-        content if isinstance(content, bytes) else content.encode()
-        for content in _SEEDS.get(name, list)()
-    ]
+    found = _SEEDS.get(name, list)()
+    return [content if isinstance(content, bytes) else content.encode() for content in found]
 
 
 def small_mcap(compression: str = '', **options: object) -> bytes:
@@ -111,11 +107,8 @@ def _write_bag(folder: Path, version: int = 8, storage: StoragePlugin = StorageP
 
 
 def _databases() -> list[bytes]:
-    sqlite = StoragePlugin.SQLITE3
-    return [
-        _written(partial(_write_bag, version=version, storage=sqlite), 'part/*.db3')
-        for version in (8, 9)
-    ]
+    write = partial(_write_bag, storage=StoragePlugin.SQLITE3)
+    return [_written(partial(write, version=version), 'part/*.db3') for version in (8, 9)]
 
 
 def _metadata() -> list[str]:
@@ -167,10 +160,11 @@ def _videos() -> list[bytes]:
     return [content for content in found if content]
 
 
-def _onnx() -> list[bytes]:
-    """Detectors of five heads, loops of more rounds than anybody waits for, and two outputs of one name; written once,
-    byte by byte."""
-    return [file.read_bytes() for file in sorted((HERE / 'whole').glob('*.onnx'))]
+def _whole(ending: str) -> list[bytes]:
+    """Written once, byte by byte or with flatbuffers. Of ONNX: detectors of five heads, loops of more rounds than anybody
+    waits for, and two outputs of one name; of TFLite: a model of one operation, and a detector that ends with one of
+    TensorFlow Lite's own, which OpenVINO does not know."""
+    return [file.read_bytes() for file in sorted((HERE / 'whole').glob(f'*.{ending}'))]
 
 
 def openvino_ir() -> tuple[bytes, bytes]:
@@ -188,24 +182,10 @@ def openvino_ir() -> tuple[bytes, bytes]:
         return file.read_bytes(), file.with_suffix('.bin').read_bytes()
 
 
-def _tflite() -> list[bytes]:
-    """A model of one operation, and a detector that ends with one of TensorFlow Lite's own, which OpenVINO does not
-    know; written once with flatbuffers."""
-    return [file.read_bytes() for file in sorted((HERE / 'whole').glob('*.tflite'))]
-
-
 def _sets() -> list[str]:
-    onnx = {
-        'name': 'a',
-        'kind': 'onnx',
-        'file': 'a.onnx',
-        'classes': ['car', None],
-        'input_size': [64, 64],
-        'resize': 'letterbox',
-        'channels': 'bgr',
-        'mean': [0.0, 0.0, 0.0],
-        'memory_mb': 5.0,
-    }
+    onnx = {'name': 'a', 'kind': 'onnx', 'file': 'a.onnx', 'classes': ['car', None]}
+    onnx |= {'input_size': [64, 64], 'resize': 'letterbox', 'channels': 'bgr'}
+    onnx |= {'mean': [0.0, 0.0, 0.0], 'memory_mb': 5.0}
     other = {'name': 'b', 'kind': 'multi-path', 'file': 'b.safetensors', 'kept_paths': ['x']}
     content = {'format': 1, 'classes': ['car'], 'models': [onnx, other]}
     return [json.dumps(content), 'format: 1\nmodels:\n- {name: a, kind: onnx, file: a.onnx}\n']
@@ -220,11 +200,8 @@ def _tasks() -> list[str]:
 def _weights() -> list[bytes]:
     """The facts of a whole file beside one small tensor."""
     detector = build_detector(TINY, _CLASSES)
-    facts = {
-        'class_names': json.dumps(_CLASSES),
-        'network_hash': detector.network_hash,
-        'config': detector.config.to_json(),
-    }
+    facts = {'class_names': json.dumps(_CLASSES), 'network_hash': detector.network_hash}
+    facts['config'] = detector.config.to_json()
     return [save({'a': torch.zeros(3).half()}, facts), save({'b': torch.ones(2, 2)}, {'x': 'y'})]
 
 
@@ -251,10 +228,8 @@ def _profiles() -> list[str]:
 
 def _qualities() -> list[str]:
     space = build_detector(TINY, _CLASSES).path_space
-    paths = {
-        str(path): {'ap': 0.3, 'ap_error': 0.01}
-        for path in (space.smallest, space.largest, list(space)[7])
-    }
+    paths = map(str, (space.smallest, space.largest, list(space)[7]))
+    paths = dict.fromkeys(paths, {'ap': 0.3, 'ap_error': 0.01})
     facts = {'weights_hash': 'ab', 'dataset': 'd', 'metric': 'ap', 'version': 1}
     return [json.dumps({**facts, 'paths': paths})]
 
@@ -275,10 +250,8 @@ def _segments() -> list[str]:
 
 
 def _coco() -> list[str]:
-    images = [
-        {'id': number, 'file_name': f'{name}.png', 'width': 30, 'height': 20}
-        for number, name in enumerate('ab')
-    ]
+    size = {'width': 30, 'height': 20}
+    images = [{'id': at, 'file_name': f'{name}.png', **size} for at, name in enumerate('ab')]
     box = {'id': 1, 'image_id': 0, 'category_id': 1, 'bbox': [1, 2, 3, 4], 'iscrowd': 0}
     categories = [{'id': 1, 'name': 'car'}, {'id': 2, 'name': 'bike', 'supercategory': 'x'}]
     return [json.dumps({'images': images, 'annotations': [box], 'categories': categories})]
@@ -293,11 +266,9 @@ def _bdd100k() -> list[str]:
 
 def _tracks() -> list[str]:
     box = {'category': 'pedestrian', 'id': '1', 'box2d': {'x1': 1, 'y1': 2, 'x2': 5, 'y2': 9}}
-    frames = [
-        {'name': f'v-000000{number + 1}.jpg', 'videoName': 'v', 'frameIndex': number}
-        for number in range(2)
-    ]
-    return [json.dumps([{**frames[0], 'labels': [box]}, frames[1]])]
+    first = {'name': 'v-0000001.jpg', 'videoName': 'v', 'frameIndex': 0, 'labels': [box]}
+    second = {'name': 'v-0000002.jpg', 'videoName': 'v', 'frameIndex': 1}
+    return [json.dumps([first, second])]
 
 
 def _cityscapes() -> list[str]:
@@ -333,9 +304,9 @@ _SEEDS: dict[str, Callable[[], list]] = {
     'image_message': _messages,
     'image_file': _images,
     'video': _videos,
-    'onnx': _onnx,
+    'onnx': partial(_whole, 'onnx'),
     'openvino_ir': lambda: [openvino_ir()[0]],
-    'tflite': _tflite,
+    'tflite': partial(_whole, 'tflite'),
     'model_set': _sets,
     'tasks': _tasks,
     'mapping': lambda: ['{"car": "vehicle", "tree": null}', 'car: vehicle\ntree: null\n'],

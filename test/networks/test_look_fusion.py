@@ -52,9 +52,8 @@ def test_features_are_those_of_the_box_then_of_what_the_image_shows():
     (of_coarse,), (of_fine,) = box_features(coarse, fine, SIZE, overlaps_of_class(coarse, fine))
     objects = 0.5 + 0.8 + 0.3
     mean_size, crowd = 0.8 * np.log(10.0) / objects, np.log1p(objects) - 1.5
-    assert of_coarse == pytest.approx(
-        [0, 0, 0, 1, 0, 0, 0, 0, mean_size, 0, 0, 0, 0, crowd, 0], abs=1e-6
-    )
+    expected = [0, 0, 0, 1, 0, 0, 0, 0, mean_size, 0, 0, 0, 0, crowd, 0]
+    assert of_coarse == pytest.approx(expected, abs=1e-6)
     assert of_fine[[0, 3, 4, 5]] == pytest.approx([np.log(4.0), 1, np.log(10.0), np.log(10.0) ** 2])
     assert len(of_fine) == FEATURES
 

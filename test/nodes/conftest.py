@@ -98,10 +98,8 @@ def system_clock(tmp_path):
     if compiler is None:
         pytest.skip('no C compiler for a system clock that steps')
     (tmp_path / 'clock.c').write_text(_STEPPING_CLOCK)
-    subprocess.run(
-        [compiler, '-shared', '-fPIC', '-o', tmp_path / 'clock.so', tmp_path / 'clock.c'],
-        check=True,
-    )
+    files = tmp_path / 'clock.so', tmp_path / 'clock.c'
+    subprocess.run([compiler, '-shared', '-fPIC', '-o', *files], check=True)
     file = tmp_path / 'step'
     file.write_text('0')
     environment = {'LD_PRELOAD': str(tmp_path / 'clock.so'), 'CLOCK_STEP_FILE': str(file)}

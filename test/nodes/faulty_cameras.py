@@ -1,13 +1,10 @@
 """Cameras with one fault each, as a process: `python faulty_cameras.py NAME ...` publishes each under its name."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time
 
 import rclpy
-from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
@@ -32,12 +29,7 @@ def image(stamp_s, encoding='bgr8', size=(48, 64), step=None):
 
 
 class Camera:
-    """Publishes on a topic of its name; a good one stamps by an even clock.
-
-    Args:
-        node: publishes.
-        name: of the fault.
-    """
+    """Publishes on a topic that has the name of its fault; a good one stamps by an even clock."""
 
     def __init__(self, node: Node, name: str) -> None:
         self.name, self.count, self.begun_s = name, 0, time.time()
@@ -80,16 +72,9 @@ class Camera:
         return image(stamp_s)
 
 
-def main() -> None:
-    rclpy.init()
-    node = rclpy.create_node('driver')
-    cameras = [Camera(node, name) for name in sys.argv[1:]]
-    print('ready', flush=True)
-    try:
-        rclpy.spin(node)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        cameras.clear()
-
-
 if __name__ == '__main__':
-    main()
+    rclpy.init()
+    driver = rclpy.create_node('driver')
+    cameras = [Camera(driver, name) for name in sys.argv[1:]]
+    print('ready', flush=True)
+    rclpy.spin(driver)

@@ -1,5 +1,3 @@
-"""A run whose detector refuses ends at once, with the detector's own reason."""
-
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus

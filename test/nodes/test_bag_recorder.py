@@ -27,9 +27,8 @@ def recorded(file, topic):
 
 def first_recorded(observer, wait_for, topic, say):
     """Says something until the recorder has counted it."""
-    wait_for(
-        lambda: say() or int(observer.status('bag_recorder')[2].get(f'messages {topic}', 0)) > 0
-    )
+    counted = f'messages {topic}'
+    wait_for(lambda: say() or int(observer.status('bag_recorder')[2].get(counted, 0)) > 0)
 
 
 def test_a_bag_holds_reliable_best_effort_and_latched_messages_when_a_signal_ends_it(
@@ -41,11 +40,13 @@ def test_a_bag_holds_reliable_best_effort_and_latched_messages_when_a_signal_end
     topics = [f'{namespace}/{name}' for name in ('detector/latency', 'camera/camera_info')]
     publisher = observer.speaker(FrameLatency, topics[0], QoSProfile(depth=1000))
     loose = observer.node.create_publisher(CameraInfo, topics[1], BEST_EFFORT)
-    first_recorded(observer, wait_for, topics[1], lambda: loose.publish(CameraInfo(width=640)))
-    first_recorded(observer, wait_for, f'{namespace}/detector/label_info', lambda: None)
-    first_recorded(
-        observer, wait_for, topics[0], lambda: publisher.publish(FrameLatency(path='first'))
-    )
+    first = FrameLatency(path='first')
+    for topic, say in (
+        (topics[1], lambda: loose.publish(CameraInfo(width=640))),
+        (f'{namespace}/detector/label_info', lambda: None),
+        (topics[0], lambda: publisher.publish(first)),
+    ):
+        first_recorded(observer, wait_for, topic, say)
     for count in range(500):
         publisher.publish(FrameLatency(path=f'path {count}', total_ms=float(count)))
     assert publisher.wait_for_all_acked(Duration(seconds=60))  # all lie in its reader
@@ -98,8 +99,7 @@ def test_a_killed_recorder_leaves_all_flushed(start_node, observer, wait_for, tm
 )
 def test_diagnostics_say_what_is_dropped(dropped, failure, level, said):
     writer = SimpleNamespace(waiting=0, dropped=dropped, failure=failure, written={})
-    node = SimpleNamespace(
-        _writer=writer, _is_closed=False, _taken=9, _values={'output': 'run.mcap'}
-    )
+    node = SimpleNamespace(_writer=writer, _is_closed=False, _taken=9)
+    node._values = {'output': 'run.mcap'}
     report = BagRecorderNode._report(node)
     assert (report.level, report.message, report.values['dropped']) == (level, said, dropped)

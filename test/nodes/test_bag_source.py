@@ -8,7 +8,7 @@ from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.bag_source import choose_camera, read_ahead
 from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 
-STRING = 'std_msgs/msg/String'
+STRING, JPEG = 'std_msgs/msg/String', '; jpeg compressed bgr8'
 IMAGE, COMPRESSED = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage'
 
 
@@ -66,18 +66,10 @@ def test_whoever_reads_a_damaged_bag_is_told_behind_the_messages_before(tmp_path
     ('encodings', 'camera', 'chosen'),
     [
         ({'cam__depth': '16UC1', 'cam__color': 'rgb8', 'cam__infra': 'mono8'}, '', '/cam/color'),
-        (
-            {'cam__depth': '16UC1; compressedDepth', 'cam__color': 'rgb8; jpeg compressed bgr8'},
-            '',
-            '/cam/color',
-        ),
-        ({'cam': 'bayer_rggb8', 'cam__compressed': 'bgr8; jpeg compressed bgr8'}, '', '/cam'),
-        ({'cam': 'bgr8', 'cam__compressed': 'bgr8; jpeg'}, '/cam/compressed', '/cam/compressed'),
-        (
-            {'left__compressed': 'bgr8; jpeg', 'right__compressed': 'bgr8; jpeg'},
-            '/right',
-            '/right/compressed',
-        ),
+        ({'cam__depth': '16UC1; compressedDepth', 'cam__color': f'rgb8{JPEG}'}, '', '/cam/color'),
+        ({'cam': 'bayer_rggb8', 'cam__compressed': f'bgr8{JPEG}'}, '', '/cam'),
+        ({'cam': 'bgr8', 'cam__compressed': f'bgr8{JPEG}'}, '/cam/compressed', '/cam/compressed'),
+        (dict.fromkeys(('left__compressed', 'r__compressed'), 'bgr8; jpeg'), '/r', '/r/compressed'),
         ({'cam': 'bgr8', 'path_visualizer__image': 'bgr8'}, '', '/cam'),
     ],
 )

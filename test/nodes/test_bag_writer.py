@@ -31,12 +31,11 @@ def test_messages_come_back_as_they_were(tmp_path):
     writer.add_topic('/a', STRING)
     writer.add_topic('/b', STRING)
     for number in range(50):
-        writer.put('/ab'[0] + 'ab'[number % 2], 1000 + number, raw(f'word {number}'))
+        writer.put('/' + 'ab'[number % 2], 1000 + number, raw(f'word {number}'))
     writer.close()
     assert writer.written == {'/a': 25, '/b': 25}
-    assert content(file) == [
-        ('/' + 'ab'[n % 2], STRING, 1000 + n, raw(f'word {n}')) for n in range(50)
-    ]
+    words = [raw(f'word {number}') for number in range(50)]
+    assert content(file) == [('/' + 'ab'[n % 2], STRING, 1000 + n, words[n]) for n in range(50)]
     assert [entry.name for entry in file.parent.iterdir()] == ['bag.mcap']
 
 
@@ -81,13 +80,12 @@ def test_while_the_disk_takes_nothing_a_bounded_number_of_bytes_waits(tmp_path, 
     for number in range(100):
         writer.put('/a', number, raw(text))
     fitting = MOST_WAITING_BYTES // (len(raw(text)) + 256)
-    assert 0 < fitting < 64 and writer.dropped == 100 - fitting
+    lacking = 100 - fitting
+    assert 0 < fitting < 64 and writer.dropped == lacking
     takes_again.set()
     wait_until(lambda: writer.written['/a'] == fitting)
     writer.put('/a', 100, raw('late'))  # there is room again
-    with pytest.raises(
-        RecordingFailed, match=f'lacks {100 - fitting} messages: the disk took less'
-    ):
+    with pytest.raises(RecordingFailed, match=f'lacks {lacking} messages: the disk took less'):
         writer.close()
     assert [time_ns for _, _, time_ns, _ in content(file)] == [*range(fitting), 100]
 

@@ -45,11 +45,9 @@ def cameras(tmp_path_factory):
     """All of them at once, and a good one; a driver without this package's settings, and one of another domain."""
     script = Path(__file__).with_name('faulty_cameras.py')
     bare = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    orders = [
-        (os.environ, ['good', *(name for name in FAULTS if name not in OWN_PROCESS)]),
-        (bare, ['shared_memory']),
-        ({**os.environ, 'ROS_DOMAIN_ID': str(OTHER_DOMAIN)}, ['domain']),
-    ]
+    elsewhere = {**os.environ, 'ROS_DOMAIN_ID': str(OTHER_DOMAIN)}
+    usual = ['good', *(name for name in FAULTS if name not in OWN_PROCESS)]
+    orders = [(os.environ, usual), (bare, ['shared_memory']), (elsewhere, ['domain'])]
     processes = [
         subprocess.Popen([sys.executable, script, *names], env=environment, stdout=subprocess.PIPE)
         for environment, names in orders

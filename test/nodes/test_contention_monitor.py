@@ -57,9 +57,8 @@ def test_a_flood_of_frames_is_left_after_as_many_as_the_queue_holds():
 def test_states_know_probe_and_frames_until_the_lifecycle_ends(start_node, observer, wait_for):
     start_node('contention_monitor', {'autostart': False})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
-    state, change = (
-        partial(ask, 'contention_monitor') for ask in (observer.state, observer.change)
-    )
+    asks = observer.state, observer.change, observer.status
+    state, change, status = (partial(ask, 'contention_monitor') for ask in asks)
     assert change('configure') and state() == 'inactive'
     assert not heard
     assert change('activate') and state() == 'active'
@@ -69,10 +68,8 @@ def test_states_know_probe_and_frames_until_the_lifecycle_ends(start_node, obser
     assert first.slowdown >= 1.0 and first.probe_ms >= 0.5 * first.probe_idle_ms > 0
     assert 'proc_stat' in first.sources and 0.0 <= first.cpu_utilisation <= 1.0
     assert not first.degraded and first.reason == ''
-    wait_for(
-        lambda: 'probe' in observer.status('contention_monitor')[2].get('contention_source', '')
-    )
-    values = observer.status('contention_monitor')[2]
+    wait_for(lambda: 'probe' in status()[2].get('contention_source', ''))
+    values = status()[2]
     assert values['state'] == 'active' and values['priority'].startswith('SCHED_OTHER, nice')
     assert change('deactivate') and state() == 'inactive'
     assert change('cleanup') and state() == 'unconfigured'
@@ -88,9 +85,8 @@ def test_states_know_probe_and_frames_until_the_lifecycle_ends(start_node, obser
 def test_one_pause_told_on_two_topics_is_no_load(start_node, observer, wait_for):
     start_node('contention_monitor', {'priority': 'auto'})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
-    latencies, lates = (
-        observer.speaker(FrameLatency, f'detector/{name}') for name in ('latency', 'late')
-    )
+    topics = 'detector/latency', 'detector/late'
+    latencies, lates = (observer.speaker(FrameLatency, topic) for topic in topics)
 
     def frame(network_ms, outcome=FrameLatency.DETECTED):
         return latency(outcome=outcome, idle_forecast_ms=20.0, network_ms=network_ms, bound_ms=30.0)

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -42,37 +43,22 @@ class Station(Observer):
 
     def __init__(self, namespace='/'):
         super().__init__(namespace)
-        self.images = self.node.create_publisher(Image, 'image', 10)
+        publisher = self.node.create_publisher
+        self.images = publisher(Image, 'image', 10)
         # The raw images come reliably, the compressed ones only as best effort does.
-        self.compressed = self.node.create_publisher(
-            CompressedImage,
-            'image/compressed',
-            QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT),
-        )
-        self.budgets = self.node.create_publisher(TimeBudget, 'time_budget/budget', 5)
-        self.contention = self.node.create_publisher(ContentionState, 'contention_monitor/state', 5)
+        loose = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self.compressed = publisher(CompressedImage, 'image/compressed', loose)
+        self.budgets = publisher(TimeBudget, 'time_budget/budget', 5)
+        self.contention = publisher(ContentionState, 'contention_monitor/state', 5)
         self.detections = self.hear(Detection2DArray, 'detector/detections')
         self.paths = self.hear(PathDecision, 'detector/path')
         self.latencies = self.hear(FrameLatency, 'detector/latency')
         self.labels = self.hear(LabelInfo, 'detector/label_info', LATCHED)
-
-    def state(self):
-        return super().state('detector')
-
-    def change(self, transition):
-        return super().change('detector', transition)
-
-    def set(self, **values):
-        return super().set_parameters('detector', **values)
+        for name in ('state', 'change', 'set_parameters', 'wait_status'):
+            setattr(self, name, partial(getattr(self, name), 'detector'))
 
     def status(self, name='detector'):
         return super().status(name)
-
-    def wait_status(self, words='', level=None, **values):
-        super().wait_status('detector', words, level, **values)
-
-    def now_ns(self):
-        return self.node.get_clock().now().nanoseconds
 
     def image(self, size=(48, 64), **fields):
         message = super().image(np.full((*size, 3), 90, np.uint8))
@@ -81,9 +67,8 @@ class Station(Observer):
         return message
 
     def budget(self, budget_ms=BUDGET_MS):
-        self.budgets.publish(
-            TimeBudget(budget_ms=budget_ms, min_budget_ms=5.0, max_budget_ms=BUDGET_MS)
-        )
+        limits = {'min_budget_ms': 5.0, 'max_budget_ms': BUDGET_MS}
+        self.budgets.publish(TimeBudget(budget_ms=budget_ms, **limits))
 
     def answer(self, message):
         """Sends one image and waits for its latency message."""
@@ -121,14 +106,10 @@ def ready(files, station, start_node):
         station.contention.publish(ContentionState(slowdown=1.25, sources=['probe', 'pressure']))
         station.images.publish(station.image())
         time.sleep(0.05)
-        last = station.latencies[-1] if station.latencies else None
-        return (
-            last is not None
-            and last.budget_ms == BUDGET_MS
-            and 'contention' not in last.reason
-            and station.detections
-            and station.paths
-        )
+        if not (station.latencies and station.detections and station.paths):
+            return False
+        last = station.latencies[-1]
+        return last.budget_ms == BUDGET_MS and 'contention' not in last.reason
 
     wait(heard, 'budget and contention to be heard')
     last = station.image()
@@ -214,9 +195,8 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
     profile, flag = files / 'hanging.json', files / 'hang'
     made_up_profile(hanging_network.make()).save(profile)
     given = {'model': 'hanging_network:make', 'profile': profile, 'default_budget_ms': 500.0}
-    node = start_node(
-        'detector', parameters(files, **given), environment={hanging_network.FLAG: str(flag)}
-    )
+    environment = {hanging_network.FLAG: str(flag)}
+    node = start_node('detector', parameters(files, **given), environment=environment)
 
     def answered():
         station.images.publish(station.image())
@@ -232,7 +212,7 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
     begin, count = len(station.latencies), 200
     message = station.image(size=(720, 1280))
     for _ in range(count):
-        last_ns = station.now_ns()
+        last_ns = station.node.get_clock().now().nanoseconds
         message.header.stamp = ns_to_stamp(last_ns)
         station.images.publish(message)
         time.sleep(0.01)
@@ -270,16 +250,8 @@ def test_images_beyond_what_can_be_worked_on_are_counted_and_coasted_while_the_n
     assert 'cannot be activated: the network still hangs in a frame' in node.output
 
 
-def compressed(station, data, form='jpeg'):
-    message = CompressedImage(header=station.image().header, format=form)
-    message.data = bytes(data)
-    return message
-
-
 @pytest.mark.slow
-def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(
-    files, station, start_node
-):
+def test_transitions_fail_with_a_reason_until_all_is_there(files, station, start_node):
     """Of a detector of compressed images that was started without the settings that it needs."""
     given = {'autostart': False, 'image_transport': 'compressed'}
     waiting = start_node(
@@ -300,20 +272,15 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(
         ({'model': 'refusing_networks:has_no_memory'}, 'MemoryError'),
     ]
     for values, reason in refusals:
-        assert not station.set(**values)
+        assert not station.set_parameters(**values)
         assert not station.change('configure')
         assert station.state() == 'unconfigured'
         wait(lambda: reason in waiting.output, reason)
     station.wait_status(reason, level=2)
-    assert station.said == 'model takes force at the next configure'
-    assert not station.set(min_score=0.3)
-    assert station.said == 'min_score takes force at the next activate'
-    assert 'threads' in station.set(threads=0)
-    assert 'expected frontier or' in station.set(policy='oracle')
-    kept = files / 'kept' / 'factor.json'
-    assert not station.set(
-        model=good, calibration_file=str(kept), profile=str(files / 'other_mode.json')
-    )
+    assert 'threads' in station.set_parameters(threads=0)
+    assert 'expected frontier or' in station.set_parameters(policy='oracle')
+    kept, profile = files / 'kept' / 'factor.json', str(files / 'other_mode.json')
+    assert not station.set_parameters(model=good, calibration_file=str(kept), profile=profile)
 
     assert station.change('configure')
     assert station.state() == 'inactive'
@@ -345,11 +312,16 @@ def check_compressed(station):
     """A good JPEG is detected; a cut one, noise and nothing are rejected."""
     jpeg = cv2.imencode('.jpg', np.full((48, 64, 3), 120, np.uint8))[1].tobytes()
     begin = len(station.latencies)
-    station.compressed.publish(compressed(station, jpeg))
+
+    def publish(data):
+        header = station.image().header
+        station.compressed.publish(CompressedImage(header=header, format='jpeg', data=bytes(data)))
+
+    publish(jpeg)
     wait(lambda: len(station.latencies) == begin + 1, 'the detections of a JPEG')
     for number, data in enumerate((jpeg[: len(jpeg) // 2], b'not an image', b''), 1):
-        station.compressed.publish(compressed(station, data))
+        publish(data)
         station.wait_status(rejected_frames=str(number))
-    station.compressed.publish(compressed(station, jpeg))
+    publish(jpeg)
     wait(lambda: len(station.latencies) == begin + 2, 'the detections of a JPEG')
     assert station.latencies[-1].rejected_frames_total == 3

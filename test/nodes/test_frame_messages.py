@@ -2,22 +2,16 @@ import math
 
 import pytest
 from deadline_perception.msg import FrameLatency
+from path_spaces import BOTH, space_of
 from sensor_msgs.msg import Image
 
 from deadline_perception.core.detections import Classification
 from deadline_perception.decision.policy import Choice
-from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
 from deadline_perception.runtime.job import Conditions, Decision, Job, Outcome, StampReading
 from deadline_perception.timing.time_model import FrameTimes
 
-SPACE = multi_path_space(
-    skips_per_stage=(1, 1),
-    widths=(1.0, 0.5),
-    pyramid_widths=(1.0, 0.5),
-    proposals=(50, 100),
-    heads=3,
-)
+SPACE = space_of(1, 1, widths=BOTH, pyramid_widths=BOTH, proposals=(50, 100), heads=3)
 PLANNED = SPACE.largest.replace(skip1='skip', width=0.5, pyramid_width=0.5)
 RAN = PLANNED.replace(proposals=50, head='1')
 PHASES_MS = [('pre', 1.0), ('conv', 20.0), ('rpn', 8.0), ('head', 12.0), ('post', 2.0)]
@@ -65,9 +59,8 @@ def ran(feasible=True, bound_ms=60.0):
 
 
 def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
-    message = frame_latency(
-        recorded(ran()), device='cpu', replaced_total=9, rejected_total=1, lost_total=2
-    )
+    totals = {'replaced_total': 9, 'rejected_total': 1, 'lost_total': 2}
+    message = frame_latency(recorded(ran()), device='cpu', **totals)
     assert [(phase.name, phase.ms) for phase in message.phases] == PHASES_MS
     assert message.network_ms == pytest.approx(43.0)
     assert message.decision_ms == pytest.approx(2.0)
@@ -80,8 +73,7 @@ def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
     # 10 ms of the plan were skipped
     assert message.idle_forecast_ms == pytest.approx(43.0 / (43.0 + 10.0) * 40.0)
     assert message.bound_ms == pytest.approx(40.0 * 1.5 - 10.0)
-    assert message.deadline_met
-    assert not message.degraded
+    assert message.deadline_met and not message.degraded
     assert (message.replaced_frames, message.replaced_frames_total) == (7, 9)
     assert (message.rejected_frames_total, message.middleware_lost_total) == (1, 2)
 
@@ -127,10 +119,8 @@ def test_a_frame_without_a_plan_has_no_path_and_no_times():
     latency = frame_latency(record, device='cpu', replaced_total=0, rejected_total=0, lost_total=0)
     decision = path_decision(record, policy='frontier', target_miss_probability=0.01)
     assert latency.path == decision.path == ''
-    assert decision.operators == []
-    assert math.isnan(latency.total_ms)
-    assert math.isnan(latency.bound_ms)
-    assert latency.degraded
+    assert decision.operators == [] and latency.degraded
+    assert math.isnan(latency.total_ms) and math.isnan(latency.bound_ms)
     assert latency.reason == decision.reason == 'budget is stale'
 
 
@@ -139,7 +129,4 @@ def test_scores_of_classes_are_published_by_name_most_certain_first():
     header.frame_id = 'camera'
     message = ClassesMessage(('bus', 'tram', 'car')).fill(Classification([0.25, 0.0, 0.75]), header)
     assert message.header.frame_id == 'camera'
-    assert [(result.class_id, result.score) for result in message.results] == [
-        ('car', 0.75),
-        ('bus', 0.25),
-    ]
+    assert [(one.class_id, one.score) for one in message.results] == [('car', 0.75), ('bus', 0.25)]

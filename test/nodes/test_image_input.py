@@ -1,7 +1,3 @@
-"""Images through real DDS: taken while wanted, the newest first, those left out counted; of all cameras."""
-
-from __future__ import annotations
-
 import pytest
 from hand_clock import Clock
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy

@@ -72,21 +72,19 @@ def test_a_namespace_of_the_including_file_counts_for_all(repository, tmp_path):
     for file in (module, replay):
         for action in file.generate_launch_description().get_launch_arguments():
             action.execute(context)
-    assert (
-        replay._values(context)['namespace'] == '/fleet/front'
-    )  # of player, recorder and what waits for the nodes
+    # Of player, recorder and what waits for the nodes.
+    assert replay._values(context)['namespace'] == '/fleet/front'
     told, *nodes = module._nodes(context)
     said = ''.join(part.perform(context) for part in told.msg)
     assert '/front/detector is no node here' in said
     assert 'expected a name such as /fleet/front/detector' in said
     detector = next(node for node in nodes if node.node_executable == 'detector')
-    environment = {
-        ''.join(part.perform(context) for part in name): ''.join(
-            part.perform(context) for part in value
-        )
-        for name, value in detector.additional_env
-    }
-    assert environment['OMP_NUM_THREADS'] == '3'
+    words = [
+        ''.join(part.perform(context) for part in parts)
+        for pair in detector.additional_env
+        for parts in pair
+    ]
+    assert words[words.index('OMP_NUM_THREADS') + 1] == '3'
     assert nodes[-1].node_executable == 'rviz2'
     for node in nodes:
         node._perform_substitutions(context)
@@ -191,9 +189,8 @@ def test_an_interrupt_of_the_whole_group_ends_it_cleanly(start_replay, wait_for,
     process, log = start_replay('drive.mcap', f'record:={tmp_path / "run.mcap"}', 'rate:=0.3')
     wait_for(lambda: moment in log(), moment)
     os.killpg(process.pid, signal.SIGINT)
-    assert (
-        process.wait(60) == 0 and 'ROS adapter' not in log() and 'Caught exception' not in log()
-    ), log()
+    assert process.wait(60) == 0, log()
+    assert 'ROS adapter' not in log() and 'Caught exception' not in log(), log()
 
 
 def test_a_node_that_dies_too_often_is_given_up(repository, monkeypatch, tmp_path):

@@ -31,17 +31,14 @@ def test_what_no_node_could_work_with_is_refused_in_one_line(name, text, complai
     assert str(caught.value).startswith(f'{name} is {text!r}') and '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ('given', 'pushed', 'namespace'),
-    [
+def test_a_namespace_lies_in_the_one_that_was_pushed():
+    for given, pushed, namespace in (
         ('', '/fleet', '/fleet'),
         ('front', '/fleet/', '/fleet/front'),
         ('/front', '/fleet', '/front'),
         ('x', '', 'x'),
-    ],
-)
-def test_a_namespace_lies_in_the_one_that_was_pushed(given, pushed, namespace):
-    assert read_values({'namespace': given}, pushed)['namespace'] == namespace
+    ):
+        assert read_values({'namespace': given}, pushed)['namespace'] == namespace
 
 
 def test_ranges_and_choices_are_those_of_the_nodes():
@@ -51,9 +48,8 @@ def test_ranges_and_choices_are_those_of_the_nodes():
     assert TABLE['image_transport'].choices == ('', *transport.choices)
 
 
-@pytest.mark.parametrize('argument', ARGUMENTS, ids=lambda argument: argument.name)
-def test_every_default_is_legal_and_declared_with_its_choices(argument):
-    declared = argument.declaration()
-    assert argument.value_of(as_text(argument.default)) == argument.default
-    assert declared['default_value'] == as_text(argument.default)
-    assert declared['choices'] == (list(argument.choices) or None)
+def test_every_default_is_legal_and_declared_with_its_choices():
+    for argument in ARGUMENTS:
+        declared, text = argument.declaration(), as_text(argument.default)
+        assert argument.value_of(text) == argument.default and declared['default_value'] == text
+        assert declared['choices'] == (list(argument.choices) or None)

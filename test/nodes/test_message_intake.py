@@ -1,6 +1,5 @@
 """Which messages pass, each value at its limits and beyond; through real DDS one way in for every node."""
 
-import ast
 import math
 from pathlib import Path
 
@@ -8,12 +7,7 @@ import pytest
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from rclpy.serialization import serialize_message
 from stamped_messages import odometry, twist
-from vision_msgs.msg import (
-    Detection2D,
-    Detection2DArray,
-    ObjectHypothesis,
-    ObjectHypothesisWithPose,
-)
+from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesisWithPose
 
 from deadline_perception.nodes import message_intake
 from deadline_perception.nodes.message_intake import (
@@ -27,12 +21,9 @@ from deadline_perception.runtime.status import TOLD_MS
 
 
 def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
-    one = Detection2D(
-        results=[
-            ObjectHypothesisWithPose(hypothesis=ObjectHypothesis(class_id='a', score=score))
-            for _ in range(hypotheses)
-        ]
-    )
+    result = ObjectHypothesisWithPose()
+    result.hypothesis.class_id, result.hypothesis.score = 'a', score
+    one = Detection2D(results=[result] * hypotheses)
     one.bbox.center.position.x, one.bbox.size_x = x, size
     return Detection2DArray(detections=[one] * count)
 
@@ -41,11 +32,7 @@ def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
     ('topic', 'message', 'words'),
     [
         *(
-            (
-                'contention_monitor/state',
-                ContentionState(slowdown=value),
-                f'is {value:g}, expected [1',
-            )
+            ('contention_monitor/state', ContentionState(slowdown=value), f'is {value:g}, expected')
             for value in (0.0, 100.5, 1e300, -math.inf, math.nan)
         ),
         *(
@@ -132,10 +119,5 @@ def test_no_node_subscribes_past_the_one_way_in(repository):
         'contention_monitor.py': 'takes messages itself, and asks `message_in`',
     }
     for file in sorted(Path(repository / 'deadline_perception' / 'nodes').glob('*.py')):
-        calls = [
-            node.func.attr
-            for node in ast.walk(ast.parse(file.read_text()))
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        ]
-        assert ('create_subscription' in calls) == (file.name in past), file.name
+        assert ('.create_subscription(' in file.read_text()) == (file.name in past), file.name
     assert len(RANGES) == 9

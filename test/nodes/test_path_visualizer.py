@@ -20,9 +20,8 @@ def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, 
     observer.wait_status('path_visualizer', 'nobody is watching')
     assert observer.node.count_subscribers('/cam/image_raw') == 0
     pictures, stamps_ns = [], itertools.count(10**9, 10**6)
-    watching = observer.node.create_subscription(
-        Image, 'path_visualizer/image', pictures.append, 10
-    )
+    node, topic = observer.node, 'path_visualizer/image'
+    watching = node.create_subscription(Image, topic, pictures.append, 10)
     images = observer.speaker(Image, '/cam/image_raw')
     latencies = observer.speaker(FrameLatency, 'detector/latency')
     detections = observer.speaker(Detection2DArray, 'detector/detections')
@@ -39,6 +38,6 @@ def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, 
     assert pictures[0].header.frame_id == 'camera' and drawn.shape[0] > 380
     assert (drawn[125, 100] == class_colour('vehicle')).all()
     np.testing.assert_array_equal(drawn[5:60, 5:60], 100)  # a score of 0.1 is not drawn
-    observer.node.destroy_subscription(watching)
-    wait_for(lambda: observer.node.count_subscribers('/cam/image_raw') == 0)
+    node.destroy_subscription(watching)
+    wait_for(lambda: node.count_subscribers('/cam/image_raw') == 0)
     observer.wait_status('path_visualizer', 'nobody is watching')

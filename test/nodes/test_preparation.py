@@ -1,5 +1,3 @@
-"""A detector that runs as a real process prepares its segments first."""
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How a process begins and ends; shown with the node `time_budget`, all others go the same way."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time
@@ -20,36 +18,21 @@ pytestmark = pytest.mark.slow
 def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node, tmp_path):
     for name, text in (
         ('broken', 'time_budget: [broken'),
-        ('text', '/**:\n  ros__parameters:\n    speed_timeout_s: fast\n'),
         ('number', '/**:\n  ros__parameters:\n    use_sim_time: 5\n'),
         ('taken.mcap', 'precious'),
     ):
         (tmp_path / name).write_text(text)
-    refused = [
-        (start_node(name, parameters), complaint)
-        for name, parameters, complaint in (
-            (
-                'path_visualizer',
-                {'image_transport': 'fax'},
-                "'fax', expected one of raw, compressed",
-            ),
-            ('time_budget', {'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
-            ('contention_monitor', {'device': 'tpu'}, "device is 'tpu', expected cpu, cuda or cu"),
-            ('bag_recorder', {'output': tmp_path / 'taken.mcap'}, 'taken.mcap exists already'),
-        )
-    ]
-    for file, complaint in (
-        ('broken', 'params file'),
-        ('missing', 'Error opening YAML file'),
-        ('text', "speed_timeout_s is 'fast', expected a decimal number"),
-        ('number', 'use_sim_time'),
+    for name, parameters, file, complaint in (
+        ('path_visualizer', {'image_transport': 'fax'}, '', "'fax', expected one of raw, compres"),
+        ('bag_recorder', {'output': tmp_path / 'taken.mcap'}, '', 'taken.mcap exists already'),
+        ('time_budget', {}, 'broken', 'params file'),
+        ('time_budget', {}, 'number', 'use_sim_time'),
     ):
-        words = ('--params-file', str(tmp_path / file))
-        refused.append((start_node('time_budget', words=words), complaint))
-    for node, complaint in refused:
+        words = ('--params-file', str(tmp_path / file)) if file else ()
+        node = start_node(name, parameters, words=words)
         assert node.wait_ended() == 1
         assert complaint in node.output
-        assert f'{node.name}: ' in node.output
+        assert f'{name}: ' in node.output
         assert 'Traceback' not in node.output
     assert (tmp_path / 'taken.mcap').read_text() == 'precious'
 
@@ -204,11 +187,8 @@ run_node("working", Working)
         HANGING.format('destroy_node'), 'spins', status=1, output=f'{TIMEOUT}.*in destroy_node.*'
     ),
     # Python's end while a thread is in C++ code: `terminate called without an active exception`, SIGABRT.
-    'endless load': Case(LOADING, 'loading', signal.SIGTERM, output=CLEAN),
-    'ignored as by a background job': Case(
-        'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)' + LOADING,
-        'loading',
-        output=CLEAN,
+    'endless load of a background job, for which a shell ignores SIGINT': Case(
+        'import signal; signal.signal(2, signal.SIG_IGN)' + LOADING, 'loading', output=CLEAN
     ),
     # Which goes through a network of hundreds of MB for longer than launch waits; nodes are closed by then.
     'long end of Python': Case(
@@ -270,15 +250,9 @@ def test_signals_that_come_while_the_process_ends_change_nothing(start_node, obs
 
 
 def test_help_of_nodes_prints_usage_and_parameters_and_starts_none():
-    def said(*words):
-        return run_python('-m', 'deadline_perception.nodes', *words)
-
-    for words, told in (
-        (('--help',), 'NAME is one of bag_player'),
-        (('time_budget', '--help'), 'fixed_budget_ms: 0.0'),
-        (('bringup', '--help'), '--budget-ms'),
-    ):
-        done = said(*words)
-        assert done.returncode == 0 and told in done.stdout, done.stderr
-    wrong = said('wheel')
+    right, wrong = (
+        run_python('-m', 'deadline_perception.nodes', name, '--help')
+        for name in ('time_budget', 'wheel')
+    )
+    assert right.returncode == 0 and 'fixed_budget_ms: 0.0' in right.stdout, right.stderr
     assert wrong.returncode == 1 and "node is 'wheel', expected one of" in wrong.stderr

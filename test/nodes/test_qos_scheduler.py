@@ -1,5 +1,3 @@
-"""The scheduler as a real process, with networks that the package has never heard of."""
-
 from collections import Counter
 
 import pytest
@@ -38,10 +36,8 @@ def start_camera(observer, repeat):
     """Publishes images to topics, until the camera is stopped."""
 
     def start(*topics):
-        publishers = [observer.speaker(Image, topic) for topic in topics]
-        return repeat(
-            lambda: [publisher.publish(observer.image(PIXELS)) for publisher in publishers]
-        )
+        cameras = [observer.speaker(Image, topic) for topic in topics]
+        return repeat(lambda: [camera.publish(observer.image(PIXELS)) for camera in cameras])
 
     return start
 
@@ -50,20 +46,20 @@ def start_camera(observer, repeat):
 def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
     start_node, observer, wait_for, namespace, tmp_path, start_camera
 ):
+    periods = 120, 240, 480
     tasks = write_tasks(
         tmp_path,
-        front=task(tmp_path, make_magnifier, image_topic='front', periods_ms=[120, 240, 480]),
-        side=task(
-            tmp_path, make_classifier, image_topic='side', periods_ms=[120, 240, 480], weight=0.5
-        ),
+        front=task(tmp_path, make_magnifier, image_topic='front', periods_ms=[*periods]),
+        side=task(tmp_path, make_classifier, image_topic='side', weight=0.5, periods_ms=[*periods]),
         closer=task(tmp_path, make_classifier, crops_of='front', periods_ms=[480]),
     )
+    scheduler = f'{namespace}/qos_scheduler'
     node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'"})
-    schedules = observer.hear(Schedule, f'{namespace}/qos_scheduler/schedule', LATCHED)
-    jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
-    found = observer.hear(Detection2DArray, f'{namespace}/qos_scheduler/front/detections')
-    closer = observer.hear(Classification, f'{namespace}/qos_scheduler/closer/classification')
-    named = observer.hear(Classification, f'{namespace}/qos_scheduler/side/classification')
+    schedules = observer.hear(Schedule, f'{scheduler}/schedule', LATCHED)
+    jobs = observer.hear(JobReport, f'{scheduler}/jobs')
+    found = observer.hear(Detection2DArray, f'{scheduler}/front/detections')
+    closer = observer.hear(Classification, f'{scheduler}/closer/classification')
+    named = observer.hear(Classification, f'{scheduler}/side/classification')
     wait_for(lambda: schedules, f'a schedule: {node.output}')
     first = schedules[0]
     assert first.feasible and 0.0 < first.utilisation <= 1.0 and first.header.frame_id == 'cpu'
@@ -71,9 +67,8 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
     qualities = [task.quality for task in first.tasks]
     assert first.total_quality == pytest.approx(qualities[0] + 0.5 * qualities[1] + qualities[2])
     camera = start_camera(f'{namespace}/front', f'{namespace}/side')
-    wait_for(
-        lambda: all(Counter(job.task for job in jobs)[name] >= 8 for name in ('front', 'side'))
-    )
+    for name in ('front', 'side'):
+        wait_for(lambda: Counter(job.task for job in jobs)[name] >= 8, f'jobs of {name}')
     wait_for(lambda: len(found) >= 5 and len(named) >= 5 and closer, 'results')
     assert closer[0].header.frame_id == 'camera' and closer[0].results[0].class_id == 'dog'
     assert found[0].detections[0].results[0].hypothesis.class_id == 'thing'
@@ -86,9 +81,9 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
     observer.wait_status('qos_scheduler', 'fits its own deadline')
     contention.publish(ContentionState(slowdown=1.0))
     wait_for(lambda: schedules[-1].feasible, 'a schedule again')
-    said = observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['nobody'])
+    said = observer.set_parameters(scheduler, active_tasks=['nobody'])
     assert said == 'active_tasks names nobody, expected some of front, side, closer'
-    assert observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['side']) == ''
+    assert observer.set_parameters(scheduler, active_tasks=['side']) == ''
     wait_for(lambda: [task.task for task in schedules[-1].tasks] == ['side'])
     wait_for(lambda: [job.task for job in jobs[-3:]] == ['side'] * 3, 'jobs of it')
     before = len(jobs)

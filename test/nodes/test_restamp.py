@@ -32,13 +32,9 @@ def test_headers_within_a_message_move_too(restamper):
 
 
 def test_zero_stamp_stays_zero(restamper):
-    for raw, msgtype, kind in (
-        (serialize_message(CameraInfo()), INFO, CameraInfo),
-        (serialize_message(DetectionsMessage(()).fill(Detections.none(), Header())), ARRAY, None),
-    ):
-        moved = restamper.restamp(raw, msgtype, 123)
-        assert kind is None or stamp_to_ns(deserialize_message(moved, kind).header.stamp) == 0
-        assert moved[4:12] == bytes(8)
+    none = DetectionsMessage(()).fill(Detections.none(), Header())
+    for message, msgtype in ((CameraInfo(), INFO), (none, ARRAY)):
+        assert restamper.restamp(serialize_message(message), msgtype, 123)[4:12] == bytes(8)
 
 
 def test_message_without_header_is_left_alone(restamper):

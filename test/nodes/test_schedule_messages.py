@@ -25,9 +25,7 @@ def test_a_schedule_tells_the_quality_of_each_task_without_its_weight():
         ('front', 'rear'), allocation, {}, 10.0, ((20.0,), (5.0,)), ((20.0,), (5.0,))
     )
     message = schedule_message(schedule, [task('front'), task('rear', 0.5)], 'cuda:1', STAMP)
-    assert message.header.frame_id == 'cuda:1'
-    assert message.header.stamp == STAMP
-    assert message.feasible
+    assert message.header == Header(frame_id='cuda:1', stamp=STAMP) and message.feasible
     assert message.utilisation == pytest.approx(0.3) and message.total_quality == pytest.approx(1.1)
     assert [
         (row.task, row.level, row.period_ms, row.execution_time_ms, row.quality)
@@ -53,8 +51,6 @@ def test_a_job_is_told_in_whole_nanoseconds(outcome, told):
     assert (message.task, message.outcome, message.bound_ms) == ('front', told, 20.0)
     assert (message.release_ns, message.deadline_ns) == (1_000_500_000, 1_100_500_000)
     assert (message.started_ns, message.finished_ns) == (1_001_000_000, 1_020_250_000)
-    assert message.path == 'dear'
-    assert message.planned_level == 0
-    assert message.level == 1
-    assert message.reason == 'why'
+    assert (message.path, message.reason) == ('dear', 'why')
+    assert (message.planned_level, message.level) == (0, 1)
     assert message.header == Header(frame_id='camera', stamp=STAMP)

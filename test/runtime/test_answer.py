@@ -1,5 +1,3 @@
-"""What an answer gives to a program."""
-
 import json
 import sys
 from types import SimpleNamespace
@@ -42,12 +40,8 @@ def test_objects_come_one_by_one_with_the_ids_of_their_tracks_and_minus_one_with
 
 def test_json_holds_all_of_it_and_null_where_there_is_no_number():
     content = json.loads(_answer(TWO, budget_ms=1e9).to_json())
-    assert content['objects'][1] == {
-        'name': 'car',
-        'score': 0.5,
-        'box_xyxy_px': [4, 5, 6, 7],
-        'id': 9,
-    }
+    car = {'name': 'car', 'score': 0.5, 'box_xyxy_px': [4, 5, 6, 7], 'id': 9}
+    assert content['objects'][1] == car
     assert (content['outcome'], content['in_time'], content['latency_ms']) == ('COASTED', False, 12)
     assert content['bound_ms'] is None and content['budget_ms'] is None  # none, no limit
     assert content['is_promised'] is False and content['reason']

@@ -78,9 +78,7 @@ def test_images_that_do_not_come_though_they_are_wanted_are_told_after_some_seco
         (5 * SECOND, 65 * SECOND, False, math.nan, '60 s old'),
     ],
 )
-def test_age_is_clock_minus_stamp_where_that_can_be_true(
-    stamp_ns, now_ns, simulated, age_ms, reason
-):
+def test_age_is_clock_minus_stamp_where_that_can_be(stamp_ns, now_ns, simulated, age_ms, reason):
     reading = ImageAge(simulated=simulated).read(stamp_ns, now_ns)
     assert reading.age_ms == pytest.approx(age_ms, nan_ok=True)
     assert reason in reading.reason and bool(reason) == bool(reading.reason)

@@ -42,9 +42,8 @@ def test_shipped_weights_name_the_network_of_their_first_look(repository, tmp_pa
     models = repository / 'models'
     assert first_look_model(models / 'street.safetensors') == 'street-first'
     assert first_look_model(models / 'yolox-nano.safetensors') == ''
-    (tmp_path / 'own.passes.json').write_text(
-        json.dumps({'format': 2, 'model': 'near.onnx', 'coarse': {}})
-    )
+    content = {'format': 2, 'model': 'near.onnx', 'coarse': {}}
+    (tmp_path / 'own.passes.json').write_text(json.dumps(content))
     (tmp_path / 'near.onnx').touch()
     assert first_look_model(tmp_path / 'own.safetensors') == str(tmp_path / 'near.onnx')
     (tmp_path / 'own.passes.json').write_text('{')
@@ -92,9 +91,8 @@ class FlatQuality:
 @pytest.mark.parametrize(('closer', 'is_told'), [(0.2, True), (0.1, True), (0.25, False)])
 def test_closer_looks_that_add_nothing_are_told(street, closer, is_told):
     _, network = street
-    profile = joined_profile(
-        network, profile_at(network.fine, 1.0), profile_at(network.coarse, 1.0)
-    )
+    looks = profile_at(network.fine, 1.0), profile_at(network.coarse, 1.0)
+    profile = joined_profile(network, *looks)
     fine = [network.fine.path_space.largest]
     forecast = PathForecast(profile, network.path_space)
     _, notice = useful_sequences(network, fine, FlatQuality(closer), forecast)

@@ -175,9 +175,8 @@ class Bench(FrameClient):
         self.network.error = None
 
     def start(self):
-        worker = threading.Thread(
-            target=serve, args=(self.mailbox, self.failures.append), daemon=True
-        )
+        given = self.mailbox, self.failures.append
+        worker = threading.Thread(target=serve, args=given, daemon=True)
         worker.start()
         return worker
 
@@ -213,13 +212,8 @@ def clock(bench, monkeypatch):
 
 def arrive(age_ms=1.0, stamp_ns=None, dropped=0, at_ms=None):
     """An image now, by its stamp 100 ms after the one before."""
-    stamp_ns = next(STAMPS_NS) if stamp_ns is None else stamp_ns
-    return Job(
-        SimpleNamespace(),
-        now_ms() if at_ms is None else at_ms,
-        StampReading(age_ms, '', stamp_ns),
-        dropped,
-    )
+    stamp = StampReading(age_ms, '', next(STAMPS_NS) if stamp_ns is None else stamp_ns)
+    return Job(SimpleNamespace(), now_ms() if at_ms is None else at_ms, stamp, dropped)
 
 
 def arrive_at(clock):

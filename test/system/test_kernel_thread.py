@@ -1,5 +1,3 @@
-"""What the kernel says of real threads of this process."""
-
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +22,7 @@ def in_thread(call):
 def test_a_thread_lives_until_it_ends_and_then_has_no_name():
     tid = in_thread(threading.get_native_id)
     wait(lambda: not lives(tid), 'the end of the thread')
-    assert thread_name(tid) == '' and lives(threading.get_native_id())
+    assert thread_name(tid) == allowed_cores(tid) == '' and lives(threading.get_native_id())
     with pytest.raises(ProcessLookupError):
         scheduling_policy(tid)
 
@@ -42,7 +40,3 @@ def test_cores_are_read_from_numbers_and_ranges(monkeypatch):
         ValueError, match=rf"cores is '3-4', expected some of {own}, which this process may use"
     ):
         parse_cores('3-4')
-
-
-def test_a_thread_that_has_ended_has_no_cores():
-    assert allowed_cores(2**22 + 1) == ''

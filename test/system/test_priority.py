@@ -1,7 +1,3 @@
-"""Real threads and processes, with the permissions that they have and with fewer."""
-
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -31,6 +27,7 @@ as_root = pytest.mark.skipif(
     reason='needs every permission, to have and to give away',
 )
 SHARE = RealTimeShare(0.95, 1.0)
+NO_NICE, NO_FIFO = 'nice -15 is not permitted', 'SCHED_FIFO 10 is not permitted'
 # Runs in a process of its own, of ordinary niceness; what it calls `report` with is the test's.
 CHILD = """
 import json, os, resource, subprocess, sys, threading, time
@@ -80,11 +77,9 @@ def in_thread(call) -> object:
 def standing() -> tuple[int, int, int]:
     """Policy, priority and niceness of this thread."""
     tid = threading.get_native_id()
-    return (
-        os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK,
-        os.sched_getparam(tid).sched_priority,
-        os.getpriority(os.PRIO_PROCESS, tid),
-    )
+    policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
+    niceness = os.getpriority(os.PRIO_PROCESS, tid)
+    return policy, os.sched_getparam(tid).sched_priority, niceness
 
 
 @as_root
@@ -143,13 +138,9 @@ report(named=len(named), fifo=sum(policy(tid) == os.SCHED_FIFO for tid in named)
 @pytest.mark.parametrize(
     ('limits', 'in_force', 'refused'),
     [
-        (
-            '',
-            'SCHED_OTHER, nice 0',
-            ('nice -15 is not permitted', 'SCHED_FIFO 10 is not permitted', 'locked memory'),
-        ),
-        ('NICE=40', 'SCHED_OTHER, nice -15', ('SCHED_FIFO 10 is not permitted', 'locked memory')),
-        ('RTPRIO=10', 'SCHED_FIFO 10, nice 0', ('nice -15 is not permitted', 'locked memory')),
+        ('', 'SCHED_OTHER, nice 0', (NO_NICE, NO_FIFO, 'locked memory')),
+        ('NICE=40', 'SCHED_OTHER, nice -15', (NO_FIFO, 'locked memory')),
+        ('RTPRIO=10', 'SCHED_FIFO 10, nice 0', (NO_NICE, 'locked memory')),
         ('NICE=40, RTPRIO=10, MEMLOCK=-1', 'SCHED_FIFO 10, nice -15', ()),
     ],
 )
@@ -274,16 +265,12 @@ priority.raise_thread(Role.INFERENCE)
 report(policy=policy(), why=priority.refusals)
 """)
     assert found['policy'] == os.SCHED_OTHER
-    assert found['why'] == [
-        'SCHED_FIFO is not used: RLIMIT_RTTIME is 200000 us, expected at least 10000000 us or no '
-        'limit'
-    ]
+    said = 'RLIMIT_RTTIME is 200000 us, expected at least 10000000 us or no limit'
+    assert found['why'] == [f'SCHED_FIFO is not used: {said}']
 
 
 @as_root
-@pytest.mark.skipif(
-    module._session_niceness() is None, reason='the kernel does not group by session'
-)
+@pytest.mark.skipif(module._session_niceness() is None, reason='no groups by session')
 def test_niceness_counts_against_other_sessions_too():
     found = in_child("""
 def session(): return int(Path('/proc/self/autogroup').read_text().split()[-1])
@@ -331,10 +318,8 @@ def test_a_thread_that_ran_a_network_is_what_it_was_also_when_that_failed(mode):
     def work():
         name_thread('ordinary')
         before, during = state(), []
-        with (
-            pytest.raises(RuntimeError, match='in the midst'),
-            inference_thread(mode, cores={core}) as priority,
-        ):
+        raised = pytest.raises(RuntimeError, match='in the midst')
+        with raised, inference_thread(mode, cores={core}) as priority:
             priority.raise_thread(Role.INFERENCE)
             during += state()
             raise RuntimeError('in the midst')

@@ -32,9 +32,7 @@ def supervisor(told, monkeypatch):
     supervisor.stop()
 
 
-def test_the_run_ends_with_the_process_that_ends_it_and_takes_the_others_along(
-    supervisor, told, tmp_path
-):
+def test_the_run_ends_with_its_process_and_takes_the_others_along(supervisor, told, tmp_path):
     other = supervisor.start(shell('node', 'exec sleep 60'))
     script, environment = f'echo $OMP_NUM_THREADS > {tmp_path}/said', {'OMP_NUM_THREADS': '7'}
     supervisor.start(shell('player', script, environment=environment, ends_run=True))
@@ -49,21 +47,15 @@ def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervis
     supervisor.start(shell('player', script, ends_run=True, retries=2))
     assert supervisor.run() == 1
     assert (tmp_path / 'tries').read_text() == 'x\nx\nx\n'
-    assert told == [
-        'player is tried again',
-        'player is tried again',
-        'stopping: player failed: exit status 75',
-    ]
+    assert told == 2 * ['player is tried again'] + ['stopping: player failed: exit status 75']
 
 
 def test_a_node_that_dies_again_and_again_stays_down(supervisor, told):
     supervisor.start(shell('detector', 'exit 1', respawn=True))
     assert supervisor.run() == 1
     assert told.count('detector died: exit status 1') == supervision.MAX_RESPAWNS + 1
-    assert (
-        told[-2] == 'detector died 6 times within 60 s: it stays down, the others go on without it'
-    )
-    assert told[-1] == 'stopping: no process is left'
+    stays_down = 'detector died 6 times within 60 s: it stays down, the others go on without it'
+    assert told[-2:] == [stays_down, 'stopping: no process is left']
 
 
 def test_what_follows_starts_only_when_what_it_waits_for_ended_well(supervisor, told, tmp_path):
@@ -80,18 +72,14 @@ def test_what_follows_starts_only_when_what_it_waits_for_ended_well(supervisor, 
 
 
 def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        supervision, 'STEPS', ((signal.SIGINT, 0.2), (signal.SIGTERM, 0.2), (signal.SIGKILL, 5.0))
-    )
+    steps = (signal.SIGINT, 0.2), (signal.SIGTERM, 0.2), (signal.SIGKILL, 5.0)
+    monkeypatch.setattr(supervision, 'STEPS', steps)
     mark = tmp_path / 'mark'
     stubborn = supervisor.start(shell('stubborn', f"trap '' INT TERM; touch {mark}; exec sleep 60"))
     wait_until(mark.exists)
     supervisor.stop()
     assert is_gone(stubborn)
-    assert told == [
-        'stubborn did not end within 0 s of SIGINT',
-        'stubborn did not end within 0 s of SIGTERM',
-    ]
+    assert told == [f'stubborn did not end within 0 s of {name}' for name in ('SIGINT', 'SIGTERM')]
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGKILL])
@@ -124,8 +112,6 @@ def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-@pytest.mark.parametrize(
-    'code, text', [(2, 'exit status 2'), (-11, 'killed by SIGSEGV'), (-200, 'killed by signal 200')]
-)
-def test_exits_are_described_for_a_person(code, text):
-    assert describe_exit(code) == text
+def test_exits_are_described_for_a_person():
+    told = ['exit status 2', 'killed by SIGSEGV', 'killed by signal 200']
+    assert list(map(describe_exit, (2, -11, -200))) == told

@@ -1,5 +1,3 @@
-"""Interruptions measured by the clock, and response times under them."""
-
 import math
 
 import numpy as np

@@ -54,9 +54,7 @@ def made_profile(paths=()) -> LatencyProfile:
 def test_forecast_without_whole_paths_is_the_sum_of_medians():
     forecast = PathForecast(made_profile(), SPACE)
     path = SPACE.parse('s010-w0.50-f0.50-p10-h1')
-    assert forecast.forecast_ms(path) == pytest.approx(
-        sum(median_ms(name) for name in SPACE.keys(path))
-    )
+    assert forecast.forecast_ms(path) == pytest.approx(sum(map(median_ms, SPACE.keys(path))))
     assert set(forecast.corrections.values()) == {1.0}
 
 

@@ -125,11 +125,7 @@ def invariants(rule: Rule) -> list:
     ]
 
 
-def test_so_late_frames_are_at_most_their_share_and_a_constant():
+def test_so_late_frames_are_at_most_their_share_and_a_constant_and_bounds_exceeded_twice_that():
     rule = Rule()
     assert is_proved(invariants(rule), rule.eta * rule.late <= limit(rule))
-
-
-def test_so_bounds_exceeded_are_at_most_twice_as_many():
-    rule = Rule()
     assert is_proved(invariants(rule), rule.eta * rule.exceeded <= 2 * limit(rule))

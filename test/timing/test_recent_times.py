@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import nct, norm
+from scipy.stats import norm
 
 from deadline_perception.timing.recent_times import (
     INTERRUPTIONS,
@@ -30,13 +30,6 @@ def seen(took_ms, expected_ms: float = 10.0, start: StartRatio = StartRatio()) -
 def noisy_ms(count: int, seed: int) -> list[float]:
     rng = random.Random(seed)
     return [10.0 * math.exp(rng.gauss(0.0, 0.05)) for _ in range(count)]
-
-
-@pytest.mark.parametrize('count', [12, 40, 400])
-def test_tolerance_factor_is_near_the_exact_one_of_the_noncentral_t_distribution(count):
-    content = norm.ppf(0.995)
-    exact = nct.ppf(0.95, count - 1, content * math.sqrt(count)) / math.sqrt(count)
-    assert tolerance_factor(content, count) == pytest.approx(exact, rel=0.06)
 
 
 def test_tolerance_factor_is_that_of_the_formula_by_hand():
@@ -70,19 +63,9 @@ def test_the_limit_is_that_of_frames_and_start_by_hand():
                   StartRatio(0.3, 0.05))  # fmt: skip
     # Nine frames of the deviation 1.4826 * 0.02, eight of the start's: sqrt(9 / 17 * 0.0297^2 + 8 / 17 * 0.05^2).
     assert recent.deviation == pytest.approx(0.04052, abs=1e-5)
-    assert recent.log_limit == pytest.approx(
-        tolerance_factor(norm.ppf(0.995), 9) * recent.deviation
-    )
+    expected = tolerance_factor(norm.ppf(0.995), 9) * recent.deviation
+    assert recent.log_limit == pytest.approx(expected)
     assert RecentTimes(ALPHA).log_limit == 0.0  # the forecast itself where nothing is known
-
-
-def test_the_limit_follows_every_frame_of_the_first_31_and_then_every_fourth():
-    recent, limits = seen(noisy_ms(LEAST_RATIOS, seed=0)), []
-    for took_ms in noisy_ms(40, seed=1):
-        recent.observe(10.0, took_ms)
-        limits.append(recent.log_limit)
-    renewed = [LEAST_RATIOS + 1 + at for at in range(1, 40) if limits[at] != limits[at - 1]]
-    assert renewed == [*range(LEAST_RATIOS + 2, 4 * LEAST_RATIOS), 35, 39, 43, 47]
 
 
 def test_the_start_decides_until_eight_frames_were_seen():
@@ -96,9 +79,7 @@ def test_the_start_decides_until_eight_frames_were_seen():
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(TIMES_MS, TIMES_MS), min_size=LEAST_RATIOS, max_size=40), st.floats(0.0, 3.0)
-)
+@given(st.lists(st.tuples(TIMES_MS, TIMES_MS), min_size=8, max_size=40), st.floats(0.0, 3.0))
 def test_no_limit_is_more_than_one_and_a_half_times_the_longest_ratio_seen(frames, deviation):
     """Eight scattered frames of an overloaded machine once gave a bound of ten minutes."""
     recent = RecentTimes(ALPHA, StartRatio(0.0, deviation))
@@ -124,9 +105,8 @@ def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
     took_ms = [10.0] * 100
     took_ms[7::12] = [30.0 + number for number in range(8)]
     recent = seen(took_ms)
-    assert recent.interruption_ms + 10.0 * math.exp(recent.log_limit) == pytest.approx(
-        34.0, abs=0.5
-    )
+    limit_ms = 10.0 * math.exp(recent.log_limit)
+    assert recent.interruption_ms + limit_ms == pytest.approx(34.0, abs=0.5)
     recent.observe(10.0, 1e9)
     assert max(recent.state()['excesses_ms']) == 3.6e6
     assert RecentTimes.from_state(ALPHA, StartRatio(), recent.state()).has_limit

@@ -1,5 +1,3 @@
-"""A profile of another device, brought to this one by a few paths."""
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,9 +14,8 @@ IMAGE = np.random.default_rng(0).integers(0, 256, (96, 160, 3), np.uint8)
 
 
 def times(median_ms: float) -> Quantiles:
-    return Quantiles(
-        *(median_ms * factor for factor in (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 2.0)), count=50
-    )
+    factors = 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 2.0
+    return Quantiles(*(median_ms * factor for factor in factors), count=50)
 
 
 def test_what_was_timed_stays_and_the_rest_takes_the_median_factor_of_its_kind():
@@ -55,9 +52,8 @@ def detector():
 
 @pytest.fixture(scope='module')
 def reference(detector):
-    return measure_profile(
-        detector, [IMAGE], repeats=1, whole_paths=3, path_repeats=1, time_limit_s=5.0
-    )
+    counts = {'repeats': 1, 'whole_paths': 3, 'path_repeats': 1}
+    return measure_profile(detector, [IMAGE], time_limit_s=5.0, **counts)
 
 
 @pytest.mark.parametrize(('enough_s', 'count'), [(0.0, 2), (1000.0, 5)])
@@ -81,12 +77,8 @@ def test_the_reference_is_of_the_same_network_processor_and_engine(detector, ref
     for number, profile in enumerate(variants):
         profile.save(tmp_path / f'{reference.config_name}-{number}.json')
     (tmp_path / f'{reference.config_name}-damaged.json').write_text('{')
-    network = SimpleNamespace(
-        config_name=reference.config_name,
-        network_hash=reference.network_hash,
-        input_size=reference.input_size,
-        path_space=detector.path_space,
-    )
+    names = 'config_name', 'network_hash', 'input_size', 'path_space'
+    network = SimpleNamespace(**{name: getattr(detector, name) for name in names})
     third = SimpleNamespace(**{**vars(network), 'network_hash': 'third'})
     assert find_reference(tmp_path, network, facts, 'openvino 2').engine == 'openvino 1'
     assert find_reference(tmp_path, network, facts, 'eager').engine == 'eager'

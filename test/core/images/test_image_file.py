@@ -44,9 +44,8 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 @pytest.fixture()
 def folder(tmp_path):
-    for number, name in enumerate(
-        ('b.png', 'a.JPG', 'below/c.jpeg', '.hidden/d.png', 'below/.e.png')
-    ):
+    names = 'b.png', 'a.JPG', 'below/c.jpeg', '.hidden/d.png', 'below/.e.png'
+    for number, name in enumerate(names):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         cv2.imencode('.png', np.full((8, 9, 3), number, np.uint8))[1].tofile(tmp_path / name)
     (tmp_path / 'notes.txt').write_text('no image')

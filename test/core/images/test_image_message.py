@@ -46,9 +46,8 @@ def test_colour_and_grey_encodings_give_the_same_bgr_pixels(encoding, conversion
     if conversion == cv2.COLOR_BGR2GRAY:
         image[:] = image[:, :, :1]
     coded = image if conversion is None else cv2.cvtColor(image, conversion)
-    np.testing.assert_array_equal(
-        to_bgr(message(coded, encoding, is_bigendian=is_bigendian)), image
-    )
+    found = to_bgr(message(coded, encoding, is_bigendian=is_bigendian))
+    np.testing.assert_array_equal(found, image)
 
 
 # A pair of yuv shares its colour (BT.601: luma 81, chroma 90 and 240 are pure red); a pattern of four is of red 200,
@@ -94,9 +93,8 @@ def planes(luma, chroma, pad):
 )
 def test_planes_of_chroma_are_read_as_opencv_reads_them(encoding, conversion, pad):
     both = np.random.default_rng(0).integers(0, 256, (9, 8), np.uint8)
-    sent = message(
-        both[:6], encoding, step=8 + pad, data=array.array('B', planes(both[:6], both[6:], pad))
-    )
+    data = array.array('B', planes(both[:6], both[6:], pad))
+    sent = message(both[:6], encoding, step=8 + pad, data=data)
     np.testing.assert_array_equal(to_bgr(sent), cv2.cvtColor(both, conversion))
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from made_up_detector import TINY
-from python_run import run_python
 from scipy.sparse import csr_array
 from torchvision.ops import batched_nms
 
@@ -69,9 +68,8 @@ def test_decoding_is_what_torchvision_suppresses_of_all_classes():
     regions = torch.cat((regions, regions + torch.rand(40, 2) * 30 + 2), 1)
     logits = torch.randn(40, 4) * 2
     head = logits.numpy(), np.zeros((40, 4), np.float32)
-    boxes, scores, labels = map(
-        torch.from_numpy, forms.detections(head, regions.numpy(), None, (100, 100))
-    )
+    found = forms.detections(head, regions.numpy(), None, (100, 100))
+    boxes, scores, labels = map(torch.from_numpy, found)
     probabilities = logits.softmax(1)[:, 1:]
     region, label = (probabilities > 0.05).nonzero(as_tuple=True)
     kept = batched_nms(regions[region], probabilities[region, label], label, 0.5)[:100]
@@ -100,14 +98,3 @@ def test_regions_are_cut_out_without_the_package_of_sparse_matrices(monkeypatch,
     arrays = chosen.indices, chosen.data, rows.ravel(), product.ravel()
     products.csr_matvecs(2, 3, 5, chosen.indptr, *arrays)
     assert np.array_equal(product, chosen @ rows)
-
-
-def test_no_detector_loads_the_package_of_sparse_matrices():
-    program = (
-        'import sys, numpy as np\n'
-        'from deadline_perception.networks.multi_path import array_forms as forms\n'
-        'boxes = np.array([[1, 1, 9, 9]], np.float32)\n'
-        'found = forms.region_features(np.ones((20, 3), np.float32), ((1, 4, 4), (1, 2, 2)), boxes, (8, 16))\n'
-        'print(found.shape, round(float(found.max()), 3), "scipy.sparse" in sys.modules)\n'
-    )
-    assert run_python('-c', program, check=True).stdout == '(1, 147) 1.0 False\n'

@@ -8,7 +8,7 @@ import torch
 from python_run import run_python
 from safetensors.torch import save_file
 
-from deadline_perception.core.device import DeviceNotFound, read_device_facts
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames, measure_paths
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
@@ -147,14 +147,6 @@ def test_a_file_does_not_decide_how_much_memory_is_taken(tmp_path):
     assert len(answers) == len(files), run.stderr
     for answer, (file, reason) in zip(answers, files):
         assert file.name in answer and reason in answer and len(answer) < 1000
-
-
-def test_an_absent_device_is_named_with_its_index(saved):
-    absent = f'cuda:{torch.cuda.device_count()}'
-    with pytest.raises(DeviceNotFound, match=f"device is '{absent}', but PyTorch .* finds"):
-        load_detector(saved[1], device=absent)
-    with pytest.raises(ValueError, match='expected cpu, cuda or cuda:INDEX'):
-        load_detector(saved[1], device='tpu')
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')

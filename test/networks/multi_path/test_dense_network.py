@@ -87,10 +87,8 @@ def test_gradients_in_bfloat16_of_levels_one_position_wide_are_those_in_float32(
     """They held what lay in memory before, so that training on small windows diverged by chance."""
     torch.manual_seed(0)
     pyramid = DensePyramid(SMALL)
-    stages = [
-        torch.randn(2, STAGE_CHANNELS[stage - 1], side, side)
-        for stage, side in zip(PYRAMID_STAGES, (8, 4, 2))
-    ]
+    sides = zip(PYRAMID_STAGES, (8, 4, 2))
+    stages = [torch.randn(2, STAGE_CHANNELS[stage - 1], side, side) for stage, side in sides]
     found = []
     for is_half in (False, *[True] * 5):
         pyramid.zero_grad()

@@ -37,7 +37,6 @@ def image():
     [
         ({'name': 'a b'}, 'name of the configuration'),
         ({'input_size': (96, 8192)}, 'at most 4096 px'),
-        ({'scales': (0.5, 1.0)}, 'scales is'),
         ({'scales': (1.0, 0.99)}, 'distinct sizes'),
         ({'sources': (('car',), ('car',))}, 'sources are'),
     ],

@@ -36,13 +36,6 @@ def test_readings_of_the_filter_worked_out_by_hand():
         assert ratio.log_ratio == pytest.approx(reading)
 
 
-def test_single_outlier_is_not_followed():
-    estimator = SlowdownEstimator()
-    for latency_ms in (50.0, 50.0, 5000.0, 50.0, 50.0, 50.0):
-        estimator.observe_frame(50.0, latency_ms)
-        assert estimator.slowdown == 1.0
-
-
 @settings(max_examples=150, deadline=None)
 @given(events=st.lists(st.tuples(st.booleans(), ANY_TIME, ANY_TIME), max_size=30))
 def test_is_never_below_one_nor_nan_whatever_comes(events):

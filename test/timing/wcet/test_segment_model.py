@@ -1,5 +1,3 @@
-"""Worst cases of paths from what their segments took."""
-
 import math
 
 import pytest
@@ -25,9 +23,8 @@ def test_whole_paths_raise_and_lower_the_sums() -> None:
 def test_bounds_hold_the_whole_paths_that_they_were_fitted_to() -> None:
     interference, execution = Interference((5.0, 50.0), (2.0, 8.0)), {'a': 2.0, 'b': 3.0}
     for longest_ms in (6.0, 9.0, 30.0, 80.0):
-        table = fit_wcet(
-            execution, interference, {('a', 'b'): _sample(5.0, longest_ms)}, probability=1.0
-        )
+        whole = {('a', 'b'): _sample(5.0, longest_ms)}
+        table = fit_wcet(execution, interference, whole, probability=1.0)
         assert float(table.bound_ms(sum(table.segments_ms.values()))) >= longest_ms - 1e-3
 
 
