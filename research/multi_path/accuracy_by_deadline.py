@@ -43,7 +43,6 @@ from deadline_perception.runtime.loading import make_policy, warm_up
 from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
-from deadline_perception.timing.recent_times import P90_TAIL
 from deadline_perception.timing.time_model import FrameTimes
 from deadline_perception.tools.profile import restart_with_environment
 
@@ -216,9 +215,7 @@ def main(run: Run) -> None:
     )
     warm_up(detector, images[0].shape[:2])
     forecast = PathForecast(profile, space)
-    factor, likely_factor = (
-        math.exp(max(0.0, forecast.residual_quantile(1.0 - share))) for share in (MISS, P90_TAIL)
-    )
+    factor = math.exp(max(0.0, forecast.residual_quantile(1.0 - MISS)))
     frontier = make_policy('frontier', space, forecast, quality)
     full_bound_ms = forecast.forecast_ms(space.largest) * factor
     # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
@@ -241,9 +238,7 @@ def main(run: Run) -> None:
         start = largest_that_fits(space, forecast, deadline_ms / factor)
         cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
     cells['fixed', math.inf] = FixedPath(space.largest, forecast, quality)
-    taken = run_all(
-        detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor)
-    )
+    taken = run_all(detector, cells, images, FrameTimes(forecast, 1.0, factor))
     single = taken['fixed', math.inf]
     ground_truth = (ground_truths, detector.class_names)
     full = Scored.of([frame.detections for frame in single], *ground_truth)
