@@ -5,9 +5,8 @@
 The relative deadline is the time allowed for a frame over the bound of the full path (forecast times the calibration
 factor that its residuals ask for). The goal is judged at half of the full path's forecast, its median time, or at the
 tightest deadline that a path's bound fits if that is later. Every image is run for every deadline by each policy, in
-random order: the best path that likely fits, with a way back whose bound does (frontier), the paper's thresholds at
-each operator, and the full path alone (single path). All but the last re-decide while the frame runs, and nothing is
-cut; a frame that ends after its deadline counts as one in which nothing was found, whoever ran it. The single path does
+random order: the best path whose bound fits (frontier), the paper's thresholds at each operator, and the full path
+alone (single path). All but the last re-decide while the frame runs, and nothing is cut; a frame that ends after its deadline counts as one in which nothing was found, whoever ran it. The single path does
 not look at the deadline, so that one run of an image is held against all of them. On CUDA graphs are replayed, as in
 the node. The paper's thresholds decide no width, because its networks have one: here they run at the widths of the longest
 path among those whose cheapest path's bound fits the deadline. Losses are taken against the full path without a
@@ -43,7 +42,6 @@ from deadline_perception.runtime.loading import make_policy, warm_up
 from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
-from deadline_perception.timing.recent_times import P90_TAIL
 from deadline_perception.timing.time_model import FrameTimes
 from deadline_perception.tools.profile import restart_with_environment
 
@@ -216,9 +214,7 @@ def main(run: Run) -> None:
     )
     warm_up(detector, images[0].shape[:2])
     forecast = PathForecast(profile, space)
-    factor, likely_factor = (
-        math.exp(max(0.0, forecast.residual_quantile(1.0 - share))) for share in (MISS, P90_TAIL)
-    )
+    factor = math.exp(max(0.0, forecast.residual_quantile(1.0 - MISS)))
     frontier = make_policy('frontier', space, forecast, quality)
     full_bound_ms = forecast.forecast_ms(space.largest) * factor
     # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
@@ -241,9 +237,7 @@ def main(run: Run) -> None:
         start = largest_that_fits(space, forecast, deadline_ms / factor)
         cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
     cells['fixed', math.inf] = FixedPath(space.largest, forecast, quality)
-    taken = run_all(
-        detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor)
-    )
+    taken = run_all(detector, cells, images, FrameTimes(forecast, 1.0, factor))
     single = taken['fixed', math.inf]
     ground_truth = (ground_truths, detector.class_names)
     full = Scored.of([frame.detections for frame in single], *ground_truth)
