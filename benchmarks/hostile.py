@@ -27,6 +27,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import cv2
+import psutil
 import torch
 from parts.harness import Run, option, run_script, show
 from parts.hostile_files import MARK, Case, all_cases
@@ -141,7 +142,7 @@ def try_case(case: Case, read: Callable[[Path], object], folder: Path) -> Verdic
     printed, began_s, (reading, writing) = folder / 'printed', time.monotonic(), os.pipe()
     child = os.fork()
     if not child:
-        os.write(writing, f'{_resident_mb()}'.encode())
+        os.write(writing, f'{psutil.Process().memory_info().rss / 2**20}'.encode())
         _read_and_end(case, read, printed)
     began_mb = float(os.read(reading, 100))
     os.close(reading)
@@ -185,10 +186,7 @@ def _read_and_end(case: Case, read: Callable[[Path], object], printed: Path) -> 
         sys.path.insert(0, str(case.file.parent))  # as a program of the user's may have it
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S + 5))
-        limit = (
-            int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()
-            + _ADDRESS_BYTES
-        )
+        limit = psutil.Process().memory_info().vms + _ADDRESS_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         with open(
             2, 'w', encoding='utf-8', errors='surrogateescape', closefd=False, buffering=1
@@ -209,10 +207,6 @@ def _wait(child: int, until_s: float) -> tuple[int, resource.struct_rusage]:
             os.kill(child, signal.SIGKILL)
             until_s = float('inf')
         time.sleep(0.005)
-
-
-def _resident_mb() -> float:
-    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
 def show_kinds(verdicts: list[tuple[Case, Verdict]]) -> None:

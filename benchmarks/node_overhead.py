@@ -2,22 +2,20 @@
 
     python benchmarks/node_overhead.py [--seconds 15]
 
-Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as
-JPEG. Writes results/node_overhead.json.
+Plays a rendered drive of raw images of 640x380 px, at a rate low enough that no frame waits for the one before it. Writes
+results/node_overhead.json.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from parts.harness import Run, option, run_script
+from parts.node_process import profile_for
 
-from deadline_perception.core.device import DEFAULT_THREADS
-from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.report.recorded_bag import read_recording
@@ -26,24 +24,21 @@ from deadline_perception.extras.report.timeliness import Spread
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.runtime.job import Outcome
 from deadline_perception.tools.demo import check_ros
-from deadline_perception.tools.support.ensure_profile import ensure_profile
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.support.node_run import run_nodes
 
-SIZES = ((640, 380), (1280, 720))
 RATE_HZ = 4.0
 SPEED_MPS = 12.0  # leaves about 80 ms, so that frames end long before the next one comes
 LIMIT_S = 300.0
 
 
-def record(folder: Path, bag: Path, transport: str, weights: Path, profile: Path) -> Recording:
+def record(folder: Path, bag: Path, profile: Path) -> Recording:
     """Runs all nodes on a bag."""
     recording = folder / 'recording.mcap'
-    recording.unlink(missing_ok=True)
     run_nodes(
         [
-            *('--bag', str(bag), '--record', str(recording), '--image-transport', transport),
-            *('--model', str(weights), '--profile', str(profile)),
+            *('--bag', str(bag), '--record', str(recording)),
+            *('--model', str(find_weights(DEFAULT_WEIGHTS)), '--profile', str(profile)),
         ],
         folder / 'nodes.log',
         limit_s=LIMIT_S,
@@ -70,23 +65,17 @@ def main(run: Run) -> None:
     if not 1.0 <= args.seconds <= 200.0:
         raise ValueError(f'--seconds is {args.seconds}, expected 1 to 200 s')
     check_ros()
-    weights = find_weights(DEFAULT_WEIGHTS)
-    profile = ensure_profile(
-        weights, 'cpu', DEFAULT_THREADS, share_folder() / 'models' / 'profiles'
+    profile = profile_for(None)
+    drive = render_drive(seconds=args.seconds, rate_hz=RATE_HZ)
+    drive = replace(
+        drive, frames=tuple(replace(frame, speed_mps=SPEED_MPS) for frame in drive.frames)
     )
-    rows = []
     with tempfile.TemporaryDirectory() as name:
-        for (width, height), transport in itertools.product(SIZES, ('raw', 'compressed')):
-            drive = render_drive(seconds=args.seconds, rate_hz=RATE_HZ, width=width, height=height)
-            drive = replace(
-                drive, frames=tuple(replace(frame, speed_mps=SPEED_MPS) for frame in drive.frames)
-            )
-            bag = Path(name) / 'input.mcap'
-            write_bag(drive, bag, compressed=transport == 'compressed', overwrite=True)
-            found = overheads(record(Path(name), bag, transport, weights, profile.file))
-            rows.append({'width': width, 'height': height, 'transport': transport, **found})
-            print(rows[-1], flush=True)
-    run.write(rate_hz=RATE_HZ, rows=rows)
+        bag = Path(name) / 'input.mcap'
+        write_bag(drive, bag)
+        found = overheads(record(Path(name), bag, profile))
+    print(found)
+    run.write(rate_hz=RATE_HZ, **found)
 
 
 if __name__ == '__main__':

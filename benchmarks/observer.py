@@ -176,7 +176,7 @@ def row_of(phase: Phase, notes: Notes, found: Mapping[str, list[ObservedFrame]])
     late_ms = [late_ns / 1e6 for due_ns, late_ns in notes.wake_ups if begin_ns <= due_ns < end_ns]
     return {
         'name': phase.name,
-        **promises(within(notes.latencies['raised'], begin_ns, end_ns), notes.wake_ups),
+        **promises(within(notes.latencies['raised'], begin_ns, end_ns)),
         'timer_late': spread(late_ms),
         **{
             kind: {
@@ -208,11 +208,9 @@ def show_rows(rows: Sequence[dict]) -> None:
     )
 
 
-def judge_promises(
-    run: Run, latencies: Sequence[HeardLatency], notes: Notes
-) -> dict[str, float | int | None]:
+def judge_promises(run: Run, latencies: Sequence[HeardLatency]) -> dict[str, float | int | None]:
     """What is said of the promised frames of all phases, and whether that meets the goals."""
-    found = promises(latencies, notes.wake_ups)
+    found = promises(latencies)
     late = found['late_of_promised']
     run.goal('share of promised frames late', late, most=MOST_LATE)
     run.goal('late promised frames in a row', found['longest_run_late'], most=MOST_RUN)
@@ -272,7 +270,6 @@ def main(run: Run) -> None:
                 for phase in phases
                 for said in within(notes.latencies['raised'], phase.begin_ns, phase.end_ns)
             ],
-            notes,
         ),
         all_phases={kind: judge(run, kind, heard) for kind, heard in every.items()},
         phases=rows,

@@ -13,11 +13,10 @@ to 1.5 times the full path, with the real time model, policy, frontier and loop.
 brought to this machine by one factor.
 
 AP counts own answers in time alone, any other frame as one without objects; it is the mean over kinds of images, and
-within a kind over its classes. The clairvoyant knows what each look of each frame takes and has our qualities; one more
-has the qualities of these very images. `own` is the share of images answered by an own result in time, of those that
-some look could meet. `late` is of frames whose bound was to fit. `again` is the share of frames late right after a late
-one, where those without a promise count as late when some look could have met them. Intervals are of 200 draws of
-images, the same for all policies. Writes results/replay.json.
+within a kind over its classes. The clairvoyant knows what each look of each frame takes and has our qualities. `own` is the
+share of images answered by an own result in time, of those that some look could meet. `late` is of frames whose bound
+was to fit. `again` is the share of frames late right after a late one, where those without a promise count as late when
+some look could have met them. Intervals are of 200 draws of images, the same for all policies. Writes results/replay.json.
 """
 
 from __future__ import annotations
@@ -69,9 +68,7 @@ from deadline_perception.runtime.loading import SetupError
 from deadline_perception.tools.profile import restart_with_environment
 
 STEPS = ('record', 'trace', 'replay')
-ORACLE, ORACLE_OF_SET = 'clairvoyant', 'clairvoyant, qualities of these images'
-FIXED_LOOK, FIXED_SEQUENCE = 'best fixed look', 'best fixed sequence'
-FIXED_PUBLIC = f'{PUBLIC}, best fixed size'
+ORACLE, FIXED = 'clairvoyant', 'best fixed sequence'
 QUICK_IMAGES, QUICK_FRAMES = 4, 250
 TOLD_EVERY_S, PROCESSES = 10.0, 2
 # From one recorded frame to the next, over the time of the longest look: a network that is busy without a pause would
@@ -292,30 +289,18 @@ def summary(
     """Figures of every policy under one condition; those that need no loop are worked out here."""
     trace, world = recorded.traces[condition], recorded.world
     courses = [course(recorded, condition, budget, frames) for budget in range(len(BUDGETS))]
-    sequences, single, public = world.sequences, world.single, world.public
-    found = {
-        ORACLE: [_clairvoyant(recorded, trace, one, of_set=False) for one in courses],
-        ORACLE_OF_SET: [_clairvoyant(recorded, trace, one, of_set=True) for one in courses],
-        **found,
-    }
+    sequences = world.sequences
+    found = {ORACLE: [_clairvoyant(recorded, trace, one) for one in courses], **found}
     given_of = {name: given(recorded, courses, outcomes) for name, outcomes in found.items()}
-    for name, space, is_whole in (
-        (FIXED_LOOK, single, True),
-        (FIXED_SEQUENCE, sequences, False),
-        (FIXED_PUBLIC, public, True),
-    ):
-        best, most = None, -1.0
-        for path in space.paths:
-            results = space.results(path)[-1:] if is_whole else space.results(path)
-            outcomes = [
-                fixed([ms for ms, _ in results], [answer for _, answer in results], trace, one)
-                for one in courses
-            ]
-            drawn = given(recorded, courses, outcomes)
-            ap = overall(recorded.scores, drawn, draws=0)[0]
-            if ap > most:
-                best, most = (f'{name}: {path}', outcomes, drawn), ap
-        found[best[0]], given_of[best[0]] = best[1:]
+    best, most = None, -1.0
+    for path in sequences.paths:
+        times_ms, answers = zip(*sequences.results(path))
+        outcomes = [fixed(times_ms, answers, trace, one) for one in courses]
+        drawn = given(recorded, courses, outcomes)
+        ap = overall(recorded.scores, drawn, draws=0)[0]
+        if ap > most:
+            best, most = (f'{FIXED}: {path}', outcomes, drawn), ap
+    found[best[0]], given_of[best[0]] = best[1:]
     least_ms = [min(ms for path in sequences.paths for ms, _ in sequences.results(path))]
     possible = np.concatenate([reachable(least_ms, trace, one) for one in courses])
     oracle = overall(recorded.scores, given_of[ORACLE])
@@ -326,35 +311,23 @@ def summary(
     }
 
 
-def _clairvoyant(recorded: Recorded, trace: Trace, one: Course, of_set: bool) -> Outcomes:
+def _clairvoyant(recorded: Recorded, trace: Trace, one: Course) -> Outcomes:
     world = recorded.world
     space, quality = world.sequences, world.quality()
     results = [(path, *space.results(path)[-1]) for path in space.paths]
-    sequences = [(ms, answer) for _, ms, answer in results]
     by_size = quality.by_size([path for path, _, _ in results])
-    number = {answer: at for at, answer in enumerate(world.answers)}
-    of_kind = {
-        kind: np.array([_alone(scores, number[answer]) for _, answer in sequences])
-        for kind, scores in recorded.scores.items()
-        if of_set
-    }
-
-    def qualities(image: int) -> np.ndarray:
-        return of_kind[recorded.images[image].kind] if of_set else by_size @ quality.scene.weights
 
     def see(image: int, answer) -> None:
-        if not of_set:
-            seen = recorded.images[image]
-            quality.scene.update(world.found(seen, answer), seen.size)
+        seen = recorded.images[image]
+        quality.scene.update(world.found(seen, answer), seen.size)
 
-    return clairvoyant(sequences, qualities, trace, one, see)
-
-
-def _alone(scores: KindScores, answer: int) -> float:
-    """AP of one answer to all images of a kind."""
-    table = np.zeros((scores.images, scores.answers + 1))
-    table[:, answer] = 1.0
-    return float(scores.precision(table, draws=0)[0]) if scores.classes else 0.0
+    return clairvoyant(
+        [(ms, answer) for _, ms, answer in results],
+        lambda image: by_size @ quality.scene.weights,
+        trace,
+        one,
+        see,
+    )
 
 
 def given(

@@ -8,8 +8,8 @@ with. Every image is seen by every detector in random turn.
 Sources: BDD100K (500 dashcam images that training did not see), road_vehicle_dhaka, CARLA, road_signs, `coco_small` and
 near persons of `penn_fudan`, each with the classes that it marks; the public detectors never saw BDD100K, whose other
 images the shipped weights were trained on, and most learnt COCO. On the highway video, boxes of score 0.3 and more that
-cover 6 % of the image are counted as phantoms: no object there is as large. Of both longest looks: calibration error,
-reliability, and precision and recall at scores of 0.3 and 0.5. Prints tables, and writes results/street_accuracy.json.
+cover 6 % of the image are counted as phantoms: no object there is as large. Of both longest looks: the
+calibration error. Prints tables, and writes results/street_accuracy.json.
 """
 
 from __future__ import annotations
@@ -116,23 +116,20 @@ def main(run: Run) -> None:
         }
         seen = phantoms(candidates, args.data / HIGHWAY, limit)
     file, classes = SOURCES['bdd100k']
-    reliability = _reliability(candidates[0], args.data / file, classes, 6 if run.quick else None)
+    errors = _calibration_errors(candidates[0], args.data / file, classes, 6 if run.quick else None)
     for name, measured in result.items():
         print_table(name, measured)
     print(
         'phantoms a frame on the highway: '
         + ', '.join(f'{name} {value:.3f}' for name, value in seen.items())
     )
-    for name, row in reliability.items():
-        print(
-            f'{name}: calibration error {row["calibration_error"]:.3f}, precision and recall at 0.3 '
-            f'{row["at_0.3"][0]:.2f} {row["at_0.3"][1]:.2f}, at 0.5 {row["at_0.5"][0]:.2f} {row["at_0.5"][1]:.2f}'
-        )
+    for name, row in errors.items():
+        print(f'{name}: calibration error {row:.4f}')
     run.write(
         threads=1,
         sources=result,
         phantoms_a_frame=seen,
-        reliability_bdd100k_longest_looks=reliability,
+        calibration_error_bdd100k_longest_looks=errors,
     )
 
 
@@ -219,7 +216,7 @@ def _in_turn(
     return times, found
 
 
-def _reliability(
+def _calibration_errors(
     candidate: Candidate, file: Path, classes: tuple[str, ...], limit: int | None
 ) -> dict:
     """Of every second image of a file, from the second on: the scores were calibrated on the others."""
@@ -229,15 +226,7 @@ def _reliability(
     scored = scored_detections(
         [candidate.run(frame.load_bgr())[1] for frame in frames], known, CLASSES
     )
-    return {
-        name: {
-            'calibration_error': round(scored[name].calibration_error, 4),
-            'at_0.3': scored[name].at(0.3),
-            'at_0.5': scored[name].at(0.5),
-            'diagram': scored[name].diagram(),
-        }
-        for name in classes
-    }
+    return {name: round(scored[name].calibration_error, 4) for name in classes}
 
 
 def phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dict[str, float]:

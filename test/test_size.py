@@ -10,7 +10,7 @@ MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
 MOST_MEGABYTES = 20.0
-MOST_LINES = {'test': 30_349, 'benchmarks': 9_296, 'research': 11_157}
+MOST_LINES = {'test': 30_800, 'benchmarks': 8_970, 'research': 10_260}
 
 
 @pytest.fixture(scope='module')

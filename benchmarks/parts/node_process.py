@@ -126,9 +126,9 @@ class NodeProcess:
                     pass
 
 
-def profile_for(given: Path | None, weights: Path = DEFAULT_WEIGHTS) -> Path:
+def profile_for(given: Path | None) -> Path:
     """A latency profile of shipped weights: the given one, this device's own, or one that is measured quickly."""
     if given is not None:
         return given
-    weights, shipped = find_weights(weights), share_folder() / 'models' / 'profiles'
-    return ensure_profile(weights, 'cpu', DEFAULT_THREADS, shipped).file
+    shipped = share_folder() / 'models' / 'profiles'
+    return ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', DEFAULT_THREADS, shipped).file

@@ -26,11 +26,9 @@ from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from nav_msgs.msg import Odometry
-from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.client import Client
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image
@@ -430,37 +428,21 @@ class Stand:
 
     # --- services ---
 
-    def call(
-        self, kind: type, service: str, request: object, limit_s: float = 10.0
-    ) -> object | None:
-        """The answer of a service; None when there is none in time."""
-        if service not in self._clients:
-            self._clients[service] = self.node.create_client(kind, service)
-        client = self._clients[service]
-        until = time.monotonic() + limit_s
-        if not client.service_is_ready():
-            if not client.wait_for_service(limit_s):
-                return None
-            time.sleep(MEETING_S)
-        future = client.call_async(request)
-        while not future.done() and time.monotonic() < until:
-            time.sleep(0.01)
-        return future.result() if future.done() else None
-
     def turn(self, name: str, *transitions: str, limit_s: float = 40.0) -> list[bool | None]:
         """Asks for transitions, one after the other. Returns whether each succeeded, None where there is no answer."""
-        found = []
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(ChangeState, f'{name}/change_state')
+        client, found = self._clients[name], []
         for transition in transitions:
+            until = time.monotonic() + limit_s
+            if not client.service_is_ready():
+                if not client.wait_for_service(limit_s):
+                    found.append(None)
+                    continue
+                time.sleep(MEETING_S)
             request = ChangeState.Request(transition=Transition(id=TURNS[transition]))
-            answer = self.call(ChangeState, f'{name}/change_state', request, limit_s)
-            found.append(None if answer is None else answer.success)
+            future = client.call_async(request)
+            while not future.done() and time.monotonic() < until:
+                time.sleep(0.01)
+            found.append(future.result().success if future.done() else None)
         return found
-
-    def set_parameters(self, name: str, **values: object) -> str | None:
-        """Sets parameters together. Returns the reason of a refusal, empty when they were taken, None: no answer."""
-        given = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
-        request = SetParametersAtomically.Request(parameters=given)
-        answer = self.call(SetParametersAtomically, f'{name}/set_parameters_atomically', request)
-        if answer is None:
-            return None
-        return '' if answer.result.successful else answer.result.reason or 'refused'

@@ -16,7 +16,7 @@ import numpy as np
 from parts.harness import quantiles
 from parts.replay_scores import after_late, longest_run, share
 
-AGREEMENT_MS, STALL_MS = 1.0, 2.0
+AGREEMENT_MS = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,20 +86,8 @@ def within(messages: Iterable[Heard], begin_ns: int, end_ns: int) -> list:
     return [message for message in messages if begin_ns <= message.stamp_ns < end_ns]
 
 
-def promises(
-    latencies: Sequence[HeardLatency], wake_ups: Sequence[tuple[int, int]]
-) -> dict[str, float | int | None]:
-    """What became of the frames that were promised, in their order, as the detector says.
-
-    Args:
-        wake_ups: of a timer that ranks above the detector: when each was due and how late it was, ns. `stalled` is the
-            share of frames meanwhile which one was late by more than `STALL_MS`: the machine itself stood still.
-    """
-    stalls = [(due, due + late) for due, late in wake_ups if late > STALL_MS * 1e6]
-    begun, ended = np.array(stalls, np.int64).reshape(-1, 2).T
-    begins = np.array([said.stamp_ns for said in latencies], np.int64)
-    ends = begins + np.nan_to_num([said.total_ms * 1e6 for said in latencies]).astype(np.int64)
-    stalled = np.searchsorted(begun, ends) > np.searchsorted(ended, begins)
+def promises(latencies: Sequence[HeardLatency]) -> dict[str, float | int | None]:
+    """What became of the frames that were promised, in their order, as the detector says."""
     late = np.array([said.promised and not said.in_time for said in latencies], bool)
     promised = np.array([said.promised for said in latencies], bool)
     return {
@@ -107,8 +95,6 @@ def promises(
         'late_of_promised': share(late, promised),
         'late_after_late': after_late(late),
         'longest_run_late': longest_run(late),
-        'stalled': share(stalled, promised),
-        'stalled_of_late': share(stalled, late),
     }
 
 

@@ -37,7 +37,7 @@ from levels import (
     match_units,
     smoothed,
 )
-from transition_pruning import transition_prune
+from transition_pruning import pruned_in_stages
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
@@ -47,11 +47,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.contention.load import MOST_UNITS, ContentionLoad, units_text
 from deadline_perception.extras.evaluation.path_accuracy import one_at_a_time
-from deadline_perception.extras.external_models.model_set.pruning import (
-    Candidate,
-    contention_prune,
-    pareto_prune,
-)
+from deadline_perception.extras.external_models.model_set.pruning import Candidate
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
@@ -79,16 +75,17 @@ CANDIDATE_S = 0.4
 SLOPES = (0.02, 1.5)
 
 
-def record_delays(run_frame: Callable[[], float], seconds: float) -> list[float]:
+def record_delays(run_frame: Callable[[], float], seconds: float, least: int = 1) -> list[float]:
     """Delays in ms of one frame after the other, for so long; blocks.
 
     Args:
         run_frame: runs one frame and returns how long it took, in ms.
         seconds: how long, > 0.
+        least: frames that are run in any case.
     """
     delays_ms: list[float] = []
     begun_s = time.monotonic()
-    while not delays_ms or time.monotonic() - begun_s < seconds:
+    while len(delays_ms) < least or time.monotonic() - begun_s < seconds:
         delays_ms.append(run_frame())
     return delays_ms
 
@@ -135,10 +132,7 @@ def measure_unit_delays(
 def _typical_ms(run_frame: Callable[[], float], seconds: float) -> float:
     for _ in range(SETTLE_FRAMES):
         run_frame()
-    delays_ms = record_delays(run_frame, seconds)
-    while len(delays_ms) < FEWEST_DELAYS:
-        delays_ms.append(run_frame())
-    return statistics.median(delays_ms)
+    return statistics.median(record_delays(run_frame, seconds, FEWEST_DELAYS))
 
 
 def combinations(count: int, rng: random.Random) -> list[dict[str, int]]:
@@ -182,35 +176,9 @@ def candidate_delays(
             for path in paths:
                 run_frame = run_path(path)
                 run_frame()
-                delays_ms = record_delays(run_frame, CANDIDATE_S)
-                while len(delays_ms) < CANDIDATE_FRAMES:
-                    delays_ms.append(run_frame())
+                delays_ms = record_delays(run_frame, CANDIDATE_S, CANDIDATE_FRAMES)
                 found[str(path)].append(statistics.median(delays_ms))
     return found
-
-
-def prune(
-    delays_ms: dict[str, list[float]], qualities: dict[str, float], threshold_ms: float
-) -> dict[str, list[str]]:
-    """Names of the candidates that are left after each pruning, one after the other."""
-    candidates = [
-        Candidate(name, statistics.mean(delays), qualities[name])
-        for name, delays in delays_ms.items()
-    ]
-    pareto = pareto_prune(candidates)
-    transition = transition_prune(
-        pareto, least_slope=SLOPES[0] / 100.0, greatest_slope=SLOPES[1] / 100.0
-    )
-    final = contention_prune(transition, delays_ms, threshold_ms)
-    return {
-        name: [candidate.name for candidate in kept]
-        for name, kept in (
-            ('all', candidates),
-            ('Pareto', pareto),
-            ('transition', transition),
-            ('contention', final),
-        )
-    }
 
 
 def draw_grading(
@@ -307,7 +275,15 @@ def measure(run: Run) -> dict:
         'slopes_points_per_ms': SLOPES,
         'candidate_delays_ms': by_level,
         'qualities': qualities,
-        'kept': prune(by_level, qualities, threshold_ms),
+        'kept': pruned_in_stages(
+            [
+                Candidate(name, statistics.mean(delays), 100.0 * qualities[name])
+                for name, delays in by_level.items()
+            ],
+            SLOPES,
+            by_level,
+            threshold_ms,
+        ),
     }
 
 

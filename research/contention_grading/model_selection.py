@@ -37,14 +37,10 @@ from selection_replay import (
     mean_outcome,
     violations_ratio,
 )
-from transition_pruning import transition_prune
+from transition_pruning import pruned_in_stages
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.extras.external_models.model_set.pruning import (
-    Candidate,
-    contention_prune,
-    pareto_prune,
-)
+from deadline_perception.extras.external_models.model_set.pruning import Candidate
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.timing.profile import time_frame
@@ -82,7 +78,7 @@ def chosen_threshold(recording: Recording, quantile: float = 0.995) -> float:
     return round(1.1 * float(np.quantile(recording.delays_ms[:, :, 0], quantile)), 1)
 
 
-def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, tuple[str, ...]]:
+def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, list[str]]:
     """The models that each stage of pruning leaves (contention paper, section 3.4). Changed: at a level a model must be
     in time in all but a few frames, where the paper asks that of its mean, by which half of the frames may be late."""
     mean_ms = dict(zip(recording.models, recording.delays_ms.mean((0, 1)).tolist()))
@@ -90,23 +86,11 @@ def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, tuple[st
         Candidate(name, mean_ms[name], quality)
         for name, quality in zip(recording.models, recording.qualities)
     ]
-    pareto = pareto_prune(candidates)
-    transition = transition_prune(pareto, least_slope=SLOPES[0], greatest_slope=SLOPES[1])
-    final = contention_prune(transition, recording.by_level(IN_TIME), threshold_ms)
-    return {
-        stage: tuple(candidate.name for candidate in kept)
-        for stage, kept in (
-            ('all', candidates),
-            ('Pareto-pruned', pareto),
-            ('transition-pruned', transition),
-            ('final', final),
-        )
-    }
+    return pruned_in_stages(candidates, SLOPES, recording.by_level(IN_TIME), threshold_ms)
 
 
 def switching_cost(paths: Sequence[str]) -> dict[str, dict[str, float]]:
-    """First frame after a switch against all others, idle, as Table 3 of the contention paper; means and medians,
-    ms."""
+    """First frame after a switch against all others, idle, as Table 3 of the contention paper; means, ms."""
     network, _ = load_network('street', 'cpu')
     images = itertools.cycle([frame.load_bgr() for frame in render_drive(seconds=8.0).frames[::4]])
     rng = random.Random(2)
@@ -126,8 +110,6 @@ def switching_cost(paths: Sequence[str]) -> dict[str, dict[str, float]]:
         name: {
             'first_ms': statistics.fmean(first[name]),
             'other_ms': statistics.fmean(others[name]),
-            'first_median_ms': statistics.median(first[name]),
-            'other_median_ms': statistics.median(others[name]),
             'switches': len(first[name]),
         }
         for name in paths
@@ -175,8 +157,8 @@ def tables(run: Run, recording: Recording) -> dict:
         f'threshold {threshold_ms} ms; {args.seeds} seeds of {args.frames} frames; {len(recording.levels)} levels of '
         f'{recording.delays_ms.shape[1]} rounds; {recording.facts["device"]}'
     )
-    first = outcomes_of(sets['final'])
-    print_outcomes(f'Table 1: methods on {len(sets["final"])} models', first)
+    first = outcomes_of(sets['contention'])
+    print_outcomes(f'Table 1: methods on {len(sets["contention"])} models', first)
     second = {
         f'{stage}, {method}': outcome
         for stage, models in sets.items()
@@ -184,7 +166,7 @@ def tables(run: Run, recording: Recording) -> dict:
         for method, outcome in outcomes_of(models, (PAPERS, OURS)).items()
     }
     print_outcomes('Table 2: sets of models after each pruning', second)
-    final = recording.only([name for name in recording.models if name in sets['final']])
+    final = recording.only([name for name in recording.models if name in sets['contention']])
     curves = {}
     ratios = {}
     papers = compare(final, {PAPERS: METHODS[PAPERS]}, **counts)[PAPERS]
@@ -208,7 +190,7 @@ def tables(run: Run, recording: Recording) -> dict:
         of_kind_ms = chosen_threshold(
             recording.only([name for name in recording.models if name in models]), IN_TIME
         )
-        individual = trained or pruned_sets(recording, of_kind_ms)['final']
+        individual = trained or pruned_sets(recording, of_kind_ms)['contention']
         found = {
             f'{name}, {method}': outcome
             for name, compared in ((kind, models), ('individual', individual))
@@ -226,7 +208,7 @@ def tables(run: Run, recording: Recording) -> dict:
     judge(run, first, ratios)
     return {
         **counts,
-        'sets': {stage: list(models) for stage, models in sets.items()},
+        'sets': sets,
         'individually_trained': bool(trained),
         'table_1': {name: asdict(outcome) for name, outcome in first.items()},
         'table_2': {name: asdict(outcome) for name, outcome in second.items()},
@@ -269,8 +251,7 @@ def main(run: Run) -> None:
     switching = switching_cost(SWITCHED)
     for name, figures in switching.items():
         print(
-            f'{name}: {figures["first_ms"]:.2f} ms right after a switch, {figures["other_ms"]:.2f} ms otherwise '
-            f'(medians {figures["first_median_ms"]:.2f} and {figures["other_median_ms"]:.2f}), '
+            f'{name}: {figures["first_ms"]:.2f} ms right after a switch, {figures["other_ms"]:.2f} ms otherwise, '
             f'{figures["switches"]} switches'
         )
     run.write(

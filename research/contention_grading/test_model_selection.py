@@ -25,44 +25,6 @@ def recording(replay):
     )
 
 
-def terms(methods, threshold_ms):
-    idle = {'small': 10.0, 'large': 20.0}
-    return methods.Terms({'small': 20.0, 'large': 40.0}, idle, threshold_ms, {}, 0)
-
-
-def test_reactive_methods_climb_and_descend_by_the_last_delay(replay, methods):
-    trace = np.array([[10.0, 20.0], [10.0, 20.0], [10.0, 40.0], [10.0, 20.0]])
-    known = terms(methods, 25.0)
-    outcome = replay.replay(
-        methods.METHODS['1-step reactive'](known), ('small', 'large'), trace, known
-    )
-    # small, large, large (late), small
-    expected = (30.0, 25.0, 50.0, 1)
-    assert (outcome.ap, outcome.violations, outcome.switches, outcome.most_late) == expected
-    assert outcome.unavoidable == 0.0
-    assert np.isnan(outcome.bound_misses)
-    assert outcome.decision_us > 0.0
-
-
-def test_a_predictor_that_knows_the_next_delay_is_never_late(replay, methods):
-    trace = np.array([[10.0, 20.0], [20.0, 40.0], [10.0, 20.0]] * 50)
-
-    class Clairvoyant:
-        frame = 0
-
-        def predict_ms(self, model):
-            return float(trace[self.frame, ('small', 'large').index(model)])
-
-        def observe(self, model, delay_ms):
-            self.frame += 1
-
-    known = terms(methods, 25.0)
-    predicting = methods.Predicting(Clairvoyant(), known, calibrated=False)
-    outcome = replay.replay(predicting, ('small', 'large'), trace, known)
-    expected = (0.0, 0.0, pytest.approx(100.0 / 3.0))
-    assert (outcome.violations, outcome.bound_misses, outcome.ap) == expected
-
-
 def test_the_bound_holds_for_every_predictor_a_wrong_one_too(replay, recording, methods):
     bounded = {name: methods.METHODS[name] for name in methods.BOUNDED}
     found = replay.compare(recording, bounded, threshold_ms=35.0, seeds=2, frames=3000)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from deadline_perception.extras.external_models.model_set.pruning import Candidate, pareto_prune
+from deadline_perception.extras.external_models.model_set.pruning import (
+    Candidate,
+    contention_prune,
+    pareto_prune,
+)
 
 
 def transition_prune(
@@ -36,3 +40,24 @@ def transition_prune(
         del kept[at + 1 if slope < least_slope else at]
         at = 0
     return tuple(kept)
+
+
+def pruned_in_stages(
+    candidates: Sequence[Candidate],
+    slopes: tuple[float, float],
+    delays_ms: Mapping[str, Sequence[float]],
+    threshold_ms: float,
+) -> dict[str, list[str]]:
+    """Names of the candidates that are left after each pruning of the paper's section 3.4, one after the other.
+
+    Args:
+        candidates: any number.
+        slopes: the limits of `transition_prune`.
+        delays_ms: of each at every level of contention.
+        threshold_ms: longest delay allowed.
+    """
+    pareto = pareto_prune(candidates)
+    transition = transition_prune(pareto, least_slope=slopes[0], greatest_slope=slopes[1])
+    final = contention_prune(transition, delays_ms, threshold_ms)
+    stages = {'all': candidates, 'Pareto': pareto, 'transition': transition, 'contention': final}
+    return {stage: [candidate.name for candidate in kept] for stage, kept in stages.items()}

@@ -162,7 +162,7 @@ def main(args: argparse.Namespace) -> None:
     facts = read_metadata(args.start)[0]
     teacher = load_yolox(args.start)
     student = student_of(teacher)
-    rng = random.Random(args.seed)
+    rng = random.Random(0)
     parameters = list(student.parameters())
     optimiser = torch.optim.Adam(parameters, betas=(0.9, 0.99))
     average = weights_of(student)
@@ -214,5 +214,4 @@ if __name__ == '__main__':
         '--start', type=Path, default=share_folder() / 'models/yolox-nano.safetensors'
     )
     parser.add_argument('--minutes', type=float, default=50.0)
-    parser.add_argument('--seed', type=int, default=0)
     main(parser.parse_args())

@@ -105,11 +105,11 @@ class StepModel:
         rounded = self._rounded(sizes)
         upper = self._on_upper(sizes)
         lines = [
-            _fit_line(rounded[part], latencies[part]) if len(np.unique(rounded[part])) > 1 else None
+            fit_line(rounded[part], latencies[part]) if len(np.unique(rounded[part])) > 1 else None
             for part in (upper, ~upper)
         ]
         if lines == [None, None]:
-            lines[0] = _fit_line(rounded, latencies) if len(np.unique(rounded)) > 1 else None
+            lines[0] = fit_line(rounded, latencies) if len(np.unique(rounded)) > 1 else None
         if lines == [None, None]:
             raise ValueError(
                 f'values {list(values)} lie on one step of {self.depth}, expected at least two steps'
@@ -199,7 +199,7 @@ def _try(
     return shape.with_bounds(sizes.tolist(), latencies.tolist())
 
 
-def _fit_line(sizes: np.ndarray, latencies: np.ndarray) -> Line:
+def fit_line(sizes: np.ndarray, latencies: np.ndarray) -> Line:
     """The line of least mean absolute relative error, by reweighted least squares."""
     relative = np.stack([sizes / latencies, 1.0 / latencies], axis=1)
     weights = np.ones(len(sizes))

@@ -31,8 +31,8 @@ from layer_sweep import (
     median_uncertainty,
 )
 from layers import ConvolutionShape
-from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestRegressor
+from step_latency import fit_line
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.tools.profile import restart_with_environment
@@ -65,21 +65,6 @@ CPU = Plan(range(10, 267), range(1, 131), range(10, 75), range(100, 244, 16))
 QUICK = Plan(range(10, 75), range(1, 67), range(10, 43), range(100, 244, 72))
 
 
-def fit_linear(operations: np.ndarray, latencies: np.ndarray) -> np.ndarray:
-    """Slope and intercept of latency over operations with the least mean absolute percentage error there can be."""
-    count = len(operations)
-    scale = operations.max()
-    relative = np.stack([operations / scale, np.ones(count)], 1) / latencies[:, None]
-    unit = np.eye(count)
-    found = linprog(
-        np.concatenate([np.zeros(2), np.ones(count)]),
-        np.block([[relative, -unit], [-relative, -unit]]),
-        np.concatenate([np.ones(count), -np.ones(count)]),
-        bounds=[(None, None)] * 2 + [(0.0, None)] * count,
-    )
-    return found.x[:2] / [scale, 1.0]
-
-
 def features(shapes: list[ConvolutionShape]) -> np.ndarray:
     """What the forest sees: the dimensions, and what follows from them."""
     names = 'in_channels out_channels kernel stride height width operations load_bytes store_bytes'
@@ -97,13 +82,13 @@ def predict_simply(
     def operations(shapes: list[ConvolutionShape]) -> np.ndarray:
         return np.array([shape.operations for shape in shapes], float)
 
-    slope, intercept = fit_linear(operations(linear_from), latencies_of(linear_from, measured))
+    line = fit_line(operations(linear_from), latencies_of(linear_from, measured))
     costs = latencies_of(forest_from, measured) / operations(forest_from)
     forest = RandomForestRegressor(TREES, random_state=SEED).fit(
         features(forest_from), np.log(costs)
     )
     return {
-        'linear in operations': slope * operations(asked) + intercept,
+        'linear in operations': line.slope_ms * operations(asked) + line.intercept_ms,
         'random forest': operations(asked) * np.exp(forest.predict(features(asked))),
     }
 

@@ -24,9 +24,8 @@ from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from scipy.optimize import linprog, nnls
 
 _BRANCH_ROUNDS = 8
-_SPENT_ON_MISSES = (
-    0.002  # of the worst times on average: over-estimate accepted for a larger share of misses
-)
+# of the worst times on average: over-estimate accepted for a larger share of misses
+_SPENT_ON_MISSES = 0.002
 
 
 @dataclass(frozen=True)

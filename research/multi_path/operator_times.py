@@ -176,27 +176,22 @@ def measure(case: Case, device: str) -> dict:
 def show_case(result: dict) -> None:
     """Prints the table of one case."""
     size = 'x'.join(str(side) for side in reversed(result['input_size']))
-    heads = ['one operator at a time']
-    columns = []
-    for variant in result['variants']:
-        heads += [f'{variant["variant"]}\nmedian ms', 'p99 ms', 'of full', 'frames']
-        full_ms = variant['rows'][0]['median_ms']
-        columns.append(
-            [
-                (
-                    *(row['median_ms'], row['p99_ms']),
-                    f'{row["median_ms"] / full_ms:.0%}' if row['frames'] else None,
-                    row['frames'],
-                )
-                for row in variant['rows']
-            ]
-        )
-    labels = [row['setting'] for row in result['variants'][0]['rows']]
     show(
         f'{result["configuration"]} at {size} px, {result["scale"]}, {result["threads"]} CPU thread(s), '
         f'{result["weights"]} weights',
-        heads,
-        [(label, *sum(cells, ())) for label, *cells in zip(labels, *columns)],
+        'one operator at a time | engine | median ms | p99 ms | of full | frames',
+        [
+            (
+                *(row['setting'], variant['variant'], row['median_ms'], row['p99_ms']),
+                f'{row["median_ms"] / variant["rows"][0]["median_ms"]:.0%}'
+                if row['frames']
+                else None,
+                row['frames'],
+            )
+            for variant in result['variants']
+            for row in variant['rows']
+        ],
+        words=2,
     )
 
 

@@ -1,8 +1,5 @@
 """The command as a user calls it, on a family that is small enough to be measured within a second."""
 
-import shutil
-import tempfile
-from contextlib import nullcontext
 from dataclasses import replace
 
 import construct
@@ -10,8 +7,6 @@ import pytest
 from construction import activation_bytes, building_blocks
 from weight_memory import weight_bytes
 
-from deadline_perception.core.device import read_device_facts
-from deadline_perception.engines.segment_store import SegmentStore, store_origin
 from deadline_perception.extras.configuration_file import find_configuration, save_configuration
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
 from deadline_perception.extras.weights_writer import build_detector
@@ -101,24 +96,3 @@ def test_limits_that_are_none_are_refused_before_measuring(
     monkeypatch.setattr(construct, 'measure_bytes', lambda detector: pytest.fail('measured'))
     words = '--deadline-ms', limits[0], '--memory-mb', *limits[1:]
     assert message in refusal(construct, *family, *words)
-
-
-@pytest.mark.slow
-def test_blocks_are_timed_in_the_engine_that_will_run_them(prepared, tmp_path, monkeypatch):
-    """Most segments lie in its folder already; the others are prepared."""
-    detector = prepared.network()
-    before, space = detector.engine, detector.path_space
-    shutil.copytree(prepared.folder, tmp_path / 'segments')
-    store = SegmentStore.load(prepared.folder, store_origin(read_device_facts()))
-    for segment in list(store.segments.values())[:2]:
-        (tmp_path / 'segments' / segment.file).unlink()
-    monkeypatch.setattr(tempfile, 'TemporaryDirectory', lambda: nullcontext(tmp_path))
-    with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):
-        assert detector.engine.identity.startswith('openvino ')
-        assert len(detector.detect(prepared.images[0], space.smallest)) >= 0
-        first, *engines, last = space.keys(space.smallest)  # both are worked out on arrays
-        assert detector.engine.forms.keys() >= set(engines)
-    assert detector.engine is before
-    monkeypatch.setattr(construct, 'is_installed', lambda: False)
-    with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):
-        assert detector.engine is before

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from construction import DoesNotFit, activation_bytes, construct, place_skips
+from construction import activation_bytes, construct, place_skips
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,18 +36,6 @@ def _depths(config):
     return tuple(kept + sum(groups) for kept, groups in zip(config.kept_blocks, config.skip_groups))
 
 
-def _heads(config):
-    return [FAMILY.heads.index(head) for head in config.heads]
-
-
-def test_without_room_for_a_block_the_network_stays_minimal_with_the_middle_head():
-    built = _construct(30.0)
-    assert _depths(built.config) == (1, 1, 1, 1) and built.longest_ms == 30.0
-    assert _heads(built.config) == [0, 1], 'the smaller head costs memory alone'
-    assert built.config.proposals == FAMILY.proposals
-    assert built.weight_bytes == 8 * MB
-
-
 @pytest.mark.parametrize(
     'deadline_ms, depths',
     [
@@ -61,27 +49,6 @@ def test_without_room_for_a_block_the_network_stays_minimal_with_the_middle_head
 def test_blocks_grow_evenly_towards_the_resnets(deadline_ms, depths):
     built = _construct(deadline_ms)
     assert _depths(built.config) == depths and built.longest_ms == deadline_ms
-
-
-def test_heads_follow_when_the_backbone_has_its_depth():
-    full = 20 + 2 * 1 + 3 * 2 + 5 * 3 + 2 * 4
-    assert _heads(_construct(full + 10.0).config) == [0, 1]
-    wide = _construct(full + 20.0)
-    assert _depths(wide.config) == (3, 4, 6, 3) and _heads(wide.config) == [0, 1, 2]
-    assert wide.longest_ms == full + 20.0
-
-
-def test_memory_stops_growth_too():
-    two_blocks = _construct(1000.0, memory_mb=FEATURES + 9.5)
-    assert _depths(two_blocks.config) == (2, 2, 1, 1) and _heads(two_blocks.config) == [1]
-    assert two_blocks.memory_bytes <= (FEATURES + 9.5) * MB
-    assert two_blocks.weight_bytes == 9 * MB
-
-
-def test_a_tight_deadline_takes_a_smaller_head_then_fewer_proposals():
-    assert _heads(_construct(25.0).config) == [0]
-    few = _construct(20.9).config
-    assert few.proposals == (10, 25, 50) and _heads(few) == [0]  # 5 ms * 50 / 300 = 0.83 ms
 
 
 def test_skips_divide_the_time_evenly():
@@ -112,13 +79,6 @@ def test_result_keeps_both_limits_and_no_block_more_would(deadline_ms, memory_mb
     for stage, (depth, largest) in enumerate(zip(_depths(built.config), (3, 4, 6, 3))):
         too_slow = built.longest_ms + stage + 1 > deadline_ms
         assert depth == largest or too_slow or built.memory_bytes + MB > memory_mb * MB
-
-
-def test_the_smallest_network_is_told_when_nothing_fits():
-    with pytest.raises(DoesNotFit, match="no network of family 'compact' fits 20 ms.*path and"):
-        _construct(20.0)
-    with pytest.raises(DoesNotFit, match='fits 500 ms and 3 MB: .* 20.2 ms on its longest path'):
-        _construct(500.0, memory_mb=3.0)
 
 
 def test_features_are_counted_by_hand():

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 import torch
-from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
+from layer_visits import CoRunner, layer_call, visit_layer
 from layers import ConvolutionShape, GroupNormShape, LayerShape
 from waiting import wait
 
@@ -24,24 +24,6 @@ def test_a_visit_on_a_gpu() -> None:
     visit = visit_layer(layer_call(ConvolutionShape(64, 64, 3, 1, 64, 64), 'cuda'), 'cuda')
     assert min(visit.times_ms) > 0
     assert visit.switches == (0, 0, 0, 0)
-
-
-def test_alone_what_does_not_repeat_is_an_interruption() -> None:
-    steady = LayerVisit((1.0, 1.4, 1.1), (0, 0, 0))
-    assert steady.execution_ms(alone=True) == (1.0, 1.4, 1.1)
-    assert steady.interruption_ms(alone=True) == 0.0
-    interrupted = LayerVisit((5.0, 1.0, 1.2, 2.0), (0, 0, 0, 0))
-    assert interrupted.execution_ms(alone=True) == (1.0, 1.2)
-    assert interrupted.interruption_ms(alone=True) == 4.0
-
-
-def test_beside_a_co_runner_only_a_switch_is_an_interruption() -> None:
-    visit = LayerVisit((5.0, 1.0, 1.2, 2.0), (0, 0, 1, 0))
-    assert visit.execution_ms(alone=False) == (5.0, 1.0, 2.0)
-    assert visit.interruption_ms(alone=False) == pytest.approx(0.2)
-    assert LayerVisit((5.0, 1.0), (0, 0)).interruption_ms(alone=False) == 0.0
-    # the fastest counts in any case
-    assert LayerVisit((2.0, 1.0), (3, 3)).execution_ms(alone=False) == (1.0,)
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ import math
 import random
 import statistics
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +39,7 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
 )
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, option, run_script, show
+from parts.harness import Run, option, run_script, show, timed_ms
 
 LEVELS = 10
 PERIODS = 6
@@ -144,11 +143,9 @@ def time_methods(sets: Sequence[Sequence[Sequence[Option]]]) -> dict[str, list[f
     times_ms = {}
     for method in (Method.GREEDY, Method.GREEDY_NEXT, Method.EXACT):
         allocate(sets[0], method)  # imports and first calls
-        times_ms[method.value] = []
-        for tasks in sets:
-            begun_ns = time.perf_counter_ns()
-            allocate(tasks, method)
-            times_ms[method.value].append((time.perf_counter_ns() - begun_ns) / 1e6)
+        times_ms[method.value] = [
+            timed_ms(lambda tasks=tasks: allocate(tasks, method)) for tasks in sets
+        ]
     return times_ms
 
 

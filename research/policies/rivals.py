@@ -78,7 +78,6 @@ class Alert(_ChosenOnce):
         self._variance = 0.1
         self._gain = _ALERT_GAIN
         self._q = _ALERT_Q
-        self._innovation = 0.0
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""

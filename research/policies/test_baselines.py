@@ -1,38 +1,13 @@
 import math
 
 import pytest
-from baselines import FixedPath, Reactive
+from baselines import Reactive
 
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2
 )
-
-
-@pytest.fixture
-def policy(path_space, make_forecast, make_quality):
-    forecast = make_forecast(path_space, lambda name: 2.0)
-    quality = make_quality(dict.fromkeys(path_space, 0.4))
-    return FixedPath(path_space.largest, forecast, quality)
-
-
-def test_plans_the_same_path_however_little_time_is_left(policy, path_space):
-    forecast_ms = 2.0 * len(path_space.segments)
-    for remaining_ms, fits in (
-        (math.inf, True),
-        (forecast_ms * 1.5, True),
-        (forecast_ms, False),
-        (-4.0, False),
-    ):
-        choice = policy.plan(remaining_ms, 1.5)
-        assert choice.path == path_space.largest
-        assert (choice.forecast_ms, choice.bound_ms) == (forecast_ms, forecast_ms * 1.5)
-        assert (choice.feasible, choice.quality) == (fits, 0.4)
-    path = path_space.parse('s10-w0.50-f0.50-p25-h1')
-    choice = policy.redecide(path, len(path_space.segments) - 1, 2.0, 1.0)
-    expected = (path, 2.0, 2.0, True)
-    assert (choice.path, choice.forecast_ms, choice.bound_ms, choice.feasible) == expected
 
 
 def cost_ms(key: str) -> float:

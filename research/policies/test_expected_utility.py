@@ -1,9 +1,7 @@
-import math
 from copy import copy
 
 import numpy as np
 import pytest
-from continuations import continuations
 from expected_utility import ExpectedUtilityPolicy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,45 +61,3 @@ def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_m
     assert utilities[PATHS.index(choice.path)] >= max(utilities) - 1e-6
     assert choice.bound_ms == choice.forecast_ms * 1.5
     assert choice.feasible == (min(forecast.forecast_ms(path) for path in PATHS) * 1.5 <= left_ms)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    cost=COSTS,
-    ratios=RATIOS,
-    left_ms=st.floats(1.0, 400.0),
-    index=st.integers(0, len(PATHS) - 1),
-    segment=st.integers(0, len(SPACE.segments) - 1),
-)
-def test_a_redecision_is_nearly_the_best(parts, cost, ratios, left_ms, index, segment):
-    policy, belief = policy_of(parts, cost, ratios, keep_epsilon=0.02)
-    forecast, quality, _ = parts
-    path = PATHS[index]
-    choice = policy.redecide(path, segment, left_ms, 1.5)
-    assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
-
-    def utility(other):
-        late = chance(belief, forecast.forecast_ms(other, segment) or 1e-9, left_ms)
-        return quality.quality(other) * (1.0 - late) - cost * late
-
-    best = max(utility(other) for other in continuations(SPACE, path, segment))
-    less = 0.02 if choice.path == path else 0.0
-    assert utility(choice.path) >= best - less - 1e-6
-
-
-def test_a_frame_that_has_been_slow_so_far_goes_on_with_a_cheaper_path_than_one_that_has_not(parts):
-    # each frame has its core for itself or shares it
-    shares = np.random.default_rng(0).random(60) < 0.5
-    policy, _ = policy_of(parts, 1.0, np.where(shares, 2.2, 1.0))
-    path = policy.plan(math.inf, 1.0).path
-    segment = 4
-    whole_ms, rest_ms = (parts[0].forecast_ms(path, at) for at in (0, segment))
-    ran_ms = whole_ms - rest_ms
-    left_ms = 1.4 * rest_ms
-    alone, unknown, shared = (
-        policy.redecide(path, segment, left_ms, 1.0, elapsed_ms)
-        for elapsed_ms in (ran_ms, 0.0, 2.2 * ran_ms)
-    )
-    assert alone.path == path
-    assert shared.forecast_ms < alone.forecast_ms
-    assert shared.forecast_ms <= unknown.forecast_ms <= alone.forecast_ms

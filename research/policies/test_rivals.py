@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 from made_up_decisions import GivenQuality
-from rivals import Alert, ConformalPid, PressureTiers
+from rivals import Alert, ConformalPid
 
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
@@ -22,19 +22,6 @@ class Forecast:
 
     def table(self, paths, segment=0):
         return np.array([self.forecast_ms(path, segment) for path in paths])
-
-
-@pytest.fixture(params=[Alert, ConformalPid, PressureTiers])
-def policy(request):
-    return request.param(PATHS, Forecast(), QUALITY)
-
-
-def test_slow_frames_lead_to_shorter_paths(policy):
-    before = policy.plan(55.0, 1.0)
-    for _ in range(5):
-        taken = policy.plan(55.0, 1.0)
-        policy.observe(3.0 * taken.forecast_ms, 55.0)
-    assert policy.plan(55.0, 1.0).forecast_ms < before.forecast_ms
 
 
 def test_the_filter_weighs_quality_by_the_chance_to_be_in_time():
@@ -57,15 +44,3 @@ def test_the_conformal_quantile_is_exceeded_as_often_as_it_should_be():
         exceeded += took_ms > choice.bound_ms
         policy.observe(took_ms, 1000.0)
     assert exceeded / 4000 == pytest.approx(0.05, abs=0.01)
-
-
-def test_tiers_rise_after_calm_frames_and_fall_at_once():
-    policy = PressureTiers(PATHS, Forecast(), QUALITY)
-    policy.plan(50.0, 1.0)
-    policy.observe(math.inf, 50.0)
-    assert policy.plan(50.0, 1.0).path == PATHS[1]
-    for _ in range(9):
-        policy.observe(10.0, 50.0)
-    assert policy.plan(50.0, 1.0).path == PATHS[1]
-    policy.observe(10.0, 50.0)
-    assert policy.plan(50.0, 1.0).path == PATHS[2]

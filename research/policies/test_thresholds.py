@@ -1,9 +1,5 @@
-import math
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from thresholds import ThresholdPolicy, largest_that_fits
+from thresholds import ThresholdPolicy
 
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 
@@ -41,19 +37,6 @@ def policy(make_forecast, make_quality):
     return ThresholdPolicy(SPACE, make_forecast(SPACE, segment_ms), quality)
 
 
-def segment_of(operator: str) -> int:
-    return [segment.operator for segment in SPACE.segments].index(operator)
-
-
-@pytest.mark.parametrize(('budget_ms', 'width'), [(14.5, 1.0), (14.4, 0.5), (1.0, 0.5)])
-def test_width_is_the_widest_in_time_or_the_narrowest(make_forecast, budget_ms, width):
-    # at full width the cheapest path takes 1 + 3 + 3 + 4 + 2 + 1 + 0.5 ms
-    forecast = make_forecast(
-        SPACE, lambda name: segment_ms(name) * (0.5 if '@w0.50' in name else 1.0)
-    )
-    assert largest_that_fits(SPACE, forecast, budget_ms) == SPACE.largest.replace(width=width)
-
-
 def test_skip_threshold_is_its_blocks_and_the_shortest_rest_of_the_network(policy):
     # tau = 10 + 3 + 4 + (2 + 1) + 5 * 10 / 100 = 20.5 ms before stage 2, 3 ms less in it.
     path = SPACE.largest
@@ -61,26 +44,6 @@ def test_skip_threshold_is_its_blocks_and_the_shortest_rest_of_the_network(polic
     assert policy.skips(path, 'skip0', 20.499, 1.0)
     assert not policy.skips(path, 'skip1', 35.0, 2.0)
     assert policy.skips(path, 'skip1', 34.99, 2.0)
-
-
-def test_number_of_proposals_follows_the_formula_rounded_down_to_an_offered_one(policy):
-    # tau = 5 ms for 100 proposals in the cheapest head: 2.5 ms give 50, offered are 10, 25 and 100.
-    path = SPACE.largest
-    assert policy.proposals(path, 5.0, 1.0) == 100
-    assert policy.proposals(path, 4.99, 1.0) == 25
-    assert policy.proposals(path, 2.5, 2.0) == 25
-    assert policy.proposals(path, 1.25, 1.0) == 25
-    assert policy.proposals(path, 1.24, 1.0) == 10
-    assert policy.proposals(path, -1.0, 1.0) == 10
-    assert policy.proposals(path, math.inf, 1.0) == 100
-
-
-def test_head_is_the_longest_that_fits_and_the_shortest_when_none_does(policy):
-    path = SPACE.parse('s00-w1.00-p100-h0')
-    assert policy.head(path, 20.0, 1.0) == '1'
-    assert policy.head(path, 19.9, 1.0) == '0'
-    assert policy.head(path, 1.0, 1.0) == '0'
-    assert policy.head(path, 39.0, 2.0) == '0'
 
 
 def test_plan_walks_through_all_operators_by_hand(policy):
@@ -91,19 +54,3 @@ def test_plan_walks_through_all_operators_by_hand(policy):
     choice = policy.plan(30.0, 1.0)
     assert choice.path == SPACE.parse('s01-w1.00-p100-h0')
     assert (choice.forecast_ms, choice.bound_ms, choice.feasible) == (29.0, 29.0, True)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    path=st.sampled_from(list(SPACE)),
-    segment=st.integers(0, len(SPACE.segments) - 1),
-    remaining_ms=st.floats(-10, 100),
-    factor=st.floats(0.1, 5),
-)
-def test_choice_agrees_with_the_prefix(policy, path, segment, remaining_ms, factor):
-    choice = policy.redecide(path, segment, remaining_ms, factor)
-    assert choice.path in SPACE
-    assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
-    assert choice.bound_ms == choice.forecast_ms * factor
-    if choice.bound_ms <= remaining_ms:
-        assert choice.feasible

@@ -26,9 +26,9 @@ from deadline_perception.extras.elastic.activation import Activation
 from deadline_perception.extras.elastic.elastic import ElasticModule
 
 Loss = Callable[[object, object], Tensor]
-_LARGEST_SHARE = (
-    0.5  # of the iterations that train the largest sub-network that fits; the others any that fits
-)
+# of the iterations that train the largest sub-network that fits; the others any that fits
+_LARGEST_SHARE = 0.5
+MISS_PROBABILITY = 0.01
 _MOMENTUM = 0.9
 _MOST_NORM = 5.0  # of a gradient over all weights; larger ones are scaled down
 
@@ -180,7 +180,7 @@ class TimeBoundTrainer:
     """Trains sub-networks one after the other, each iteration within a budget with the target probability.
 
     Half of the iterations train the largest sub-network whose bound fits the budget, the others any that fits, so that
-    all of them learn. In the long run a share `target_miss_probability` of iterations exceeds its bound, see
+    all of them learn. In the long run a share `MISS_PROBABILITY` of iterations exceeds its bound, see
     `TimeBounds`. While nothing fits, iterations of the smallest sub-network that change no weight tell when something
     does again.
 
@@ -189,9 +189,7 @@ class TimeBoundTrainer:
         loss: of the network's output and a batch's targets.
         budget_ms: of one iteration, > 0; inf for no limit.
         learning_rate: > 0.
-        target_miss_probability: in (0, 1).
         seed: of the sub-networks that are drawn.
-        clock_ms: monotonic clock.
 
     Attributes:
         bounds: of an iteration's time; None until it is measured, or given.
@@ -204,18 +202,14 @@ class TimeBoundTrainer:
         *,
         budget_ms: float,
         learning_rate: float,
-        target_miss_probability: float = 0.01,
         seed: int = 0,
-        clock_ms: Callable[[], float] = now_ms,
     ) -> None:
         self.network = network
         self.budget_ms = budget_ms
         self.descent = ActiveDescent(learning_rate)
         self.bounds: TimeBounds | None = None
         self._loss = loss
-        self._clock_ms = clock_ms
         self._rng = random.Random(seed)
-        self._target_miss_probability = target_miss_probability
 
     def measure(self, inputs: Tensor, targets: object, rounds: int = 5) -> None:
         """Times iterations of every setting, which change no weight; blocks meanwhile.
@@ -237,7 +231,7 @@ class TimeBoundTrainer:
         spread = max(
             max(samples) / max(expected_ms[setting], 1e-6) for setting, samples in times.items()
         )
-        self.bounds = TimeBounds(expected_ms, self._target_miss_probability, spread)
+        self.bounds = TimeBounds(expected_ms, MISS_PROBABILITY, spread)
         fit = self.bounds.fit(self.budget_ms)
         if not fit.fits_budget:
             raise BudgetTooSmall(
@@ -258,12 +252,12 @@ class TimeBoundTrainer:
             utilisation = self._rng.choice(
                 [u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms]
             )
-        begun_ms = self._clock_ms()
+        begun_ms = now_ms()
         value, found = gradients(
             self.network, self.network.activate(utilisation), self._loss, inputs, targets
         )
         self.descent.step(found)
-        took_ms = self._clock_ms() - begun_ms
+        took_ms = now_ms() - begun_ms
         self.network.forget_copies()
         self.bounds.observe(utilisation, took_ms)
         return Iteration(
@@ -272,9 +266,9 @@ class TimeBoundTrainer:
 
     def _probe(self, utilisation: float, inputs: Tensor, targets: object) -> float:
         """Time in ms of an iteration that changes no weight."""
-        begun_ms = self._clock_ms()
+        begun_ms = now_ms()
         _, found = gradients(
             self.network, self.network.activate(utilisation), self._loss, inputs, targets
         )
         self.descent.rehearse(found)
-        return self._clock_ms() - begun_ms
+        return now_ms() - begun_ms

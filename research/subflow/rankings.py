@@ -34,9 +34,8 @@ from deadline_perception.extras.elastic.importance import OutputSamples, of_unit
 # from others, which no more than rounding may blur, or because there are too few samples to tell.
 _DAMPING = 1e-6
 _DAMPING_OF_FEW = 1e-2
-_SINGULAR = (
-    1e-7  # of a neuron's variance: what the others leave unexplained, below which rounding decides
-)
+# of a neuron's variance: what the others leave unexplained, below which rounding decides
+_SINGULAR = 1e-7
 
 
 class Ranking(Enum):

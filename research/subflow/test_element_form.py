@@ -7,7 +7,6 @@ from element_form import (
     MaskedNetwork,
     element_masks,
     sub_convolution,
-    sub_multiplication,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,19 +37,6 @@ def test_sub_convolution_is_the_masked_one(seed, kernel, padding, stride, dilati
     for one, other in zip(slopes, torch.autograd.grad((found * wanted).sum(), parameters)):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
         assert not other[seed % 5].any()  # exactly zero
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 1000), st.booleans())
-def test_sub_multiplication_is_the_masked_product(seed, with_bias):
-    torch.manual_seed(seed)
-    x = torch.randn(3, 7) * (torch.rand(7) < 0.5)
-    active = (torch.rand(6) < 0.5).float()
-    layer = nn.Linear(7, 6, bias=with_bias)
-    found = sub_multiplication(x, layer.weight, layer.bias, active)
-    torch.testing.assert_close(found, layer(x) * active)
-    slope = torch.autograd.grad(found.square().sum(), layer.weight)[0]
-    assert not slope[active == 0].any() and not slope[:, x.abs().amax(0) == 0].any()
 
 
 def chain() -> nn.Sequential:

@@ -7,10 +7,6 @@ from time_bounds import TimeBounds
 TIMES = {0.5: 9.0, 0.25: 10.0, 1.0: 30.0}
 
 
-def test_a_larger_sub_network_is_never_expected_to_be_faster():
-    assert TimeBounds(TIMES, 0.01, 1.0).bounds_ms == {0.25: 10.0, 0.5: 10.0, 1.0: 30.0}
-
-
 @pytest.mark.parametrize(
     'budget_ms, utilisation, fits',
     [
@@ -26,17 +22,6 @@ def test_takes_the_largest_whose_bound_fits(budget_ms, utilisation, fits):
     fit = TimeBounds(TIMES, 0.01, 1.0).fit(budget_ms)
     expected = (utilisation, fits, 30.0 if utilisation == 1.0 else 10.0)
     assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == expected
-
-
-def test_a_slow_phase_is_followed_within_some_runs():
-    bounds = TimeBounds(TIMES, 0.01, 1.2)
-    assert bounds.fit(40.0).utilisation == 1.0
-    for _ in range(15):
-        bounds.observe(0.25, 20.0)
-    assert bounds.fit(40.0).utilisation == 0.5
-    for _ in range(15):
-        bounds.observe(0.25, 10.0)
-    assert bounds.bounds_ms[1.0] < 80.0
 
 
 def test_jobs_exceed_their_budget_with_the_target_probability_at_most():

@@ -1,7 +1,6 @@
-"""The command tune as a user calls it: on weights that learn, on weights that do not, and ended early."""
+"""The command tune as a user calls it: on weights that learn and on weights that do not."""
 
 import itertools
-import signal
 from pathlib import Path
 
 import made_up_elastic
@@ -49,27 +48,9 @@ def tune(weights, data, monkeypatch):
     )
 
 
-@pytest.fixture
-def ends(monkeypatch):
-    """Ends the training after 300 iterations, however long they take: as time does, or by Ctrl-C."""
-
-    def after(by_signal=False):
-        asked = itertools.count()
-        ask = StopRequest.__call__
-
-        def is_over(stop):
-            over = next(asked) == 300
-            if over and by_signal:
-                signal.raise_signal(signal.SIGINT)
-            return ask(stop) if by_signal else over
-
-        monkeypatch.setattr(StopRequest, '__call__', is_over)
-
-    return after
-
-
-def test_better_weights_replace_those_before(tune, weights, data, ends, capsys):
-    ends()
+def test_better_weights_replace_those_before(tune, weights, data, monkeypatch, capsys):
+    asked = itertools.count()
+    monkeypatch.setattr(StopRequest, '__call__', lambda stop: next(asked) == 300)
     before = weights.read_bytes()
     network = load_elastic(weights)
     untrained = score_paths(network, read_data(str(data), False, (8, 8)), list(network.path_space))
@@ -89,15 +70,6 @@ def test_weights_that_are_no_better_are_not_written(tune, weights, capsys, tmp_p
     assert tune('--budget-ms', '60000', '--minutes', '0.005', '--learning-rate', '1e-30') == 0
     assert 'the mean over utilisations did not rise' in capsys.readouterr().out
     assert weights.read_bytes() == before and not list(tmp_path.glob('*.quality.json'))
-
-
-def test_ctrl_c_ends_the_training_early(tune, weights, ends, capsys, tmp_path):
-    before = weights.read_bytes()
-    out = tmp_path / 'new.safetensors'
-    ends(by_signal=True)
-    status = tune('--budget-ms', '60000', '--learning-rate', '0.02', '--out', str(out))
-    assert status == 128 + signal.SIGINT, capsys.readouterr()
-    assert load_elastic(out).class_names == CLASSES and weights.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.report import write_report
-from deadline_perception.extras.report.summary import summarise
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.report import print_closing_table
 
@@ -102,12 +101,3 @@ def test_boxes_that_only_other_names_would_score_are_told_with_the_option(tmp_pa
     assert 'Without 3 known boxes of classes that the network has not.' in page
     assert f'3 of car; <code>{option}</code> brings names together' in page
     assert read_map(option.split()[1])['car'] == 'vehicle'
-
-
-def test_a_run_without_ground_truth_and_stamps_has_dashes_instead_of_figures(tmp_path, capsys):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(0, total_ms=float('nan'), feasible=False)
-        run.camera(SECOND_NS)
-    print_closing_table(summarise(read_recording(tmp_path / 'run'), {}), Path('report.html'))
-    shown = capsys.readouterr().out
-    assert 'no ground truth' in shown and 'latency' not in shown

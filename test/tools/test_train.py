@@ -17,9 +17,7 @@ from python_run import run_python
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from deadline_perception.core.images.image_file import load_image
-from deadline_perception.extras.configuration_file import find_configuration, save_configuration
-from deadline_perception.extras.data.records import Frame, Sequence
+from deadline_perception.extras.configuration_file import save_configuration
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
 from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.networks.multi_path.checkpoint import load_detector
@@ -179,21 +177,6 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, says):
-    """Group norms, more blocks and other classes: what both have is taken, statistics are measured once."""
-    changes = {'norm': 'group', 'scales': (1.0,), 'skip_groups': ((1,), (2,), (1, 2), ())}
-    older = replace(find_configuration(tiny), name='older', **changes)
-    save_detector(build_detector(older, ('cat', 'bike')), tmp_path / 'start.safetensors')
-    run = words(2, '--start', tmp_path / 'start.safetensors')
-    said = ' '.join(says(*run, '--minutes 1e-9').split())
-    assert 'class vehicle' in said or ', ...' in said
-    assert 'train does not name cat: they take no part' in said
-    assert 'measured on 48 images, scales and shifts set after those of the group norms' in said
-    assert 'measured' not in says(*run)
-    assert load_detector(tmp_path / 'weights.safetensors').class_names[:2] == ('cat', 'bike')
-
-
-@pytest.mark.slow
 def test_classes_are_those_of_data_and_start(words, annotations, tmp_path, says, monkeypatch):
     monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
     classes = tmp_path / 'classes.yaml'
@@ -272,20 +255,6 @@ def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path
     )
     assert trained.config == shape and trained.class_names[:2] == start.class_names
     assert trained.weights_hash != start.weights_hash
-
-
-def test_norms_of_a_public_start_leave_out_an_image_that_cannot_be_read(tmp_path, monkeypatch):
-    frames = [Frame(str(number), number, partial(grey, 4, 4, number)) for number in range(16)]
-    frames[3] = Frame('3', 3, partial(load_image, tmp_path / 'gone.png'))
-    seen = []
-    start = lambda network, file, given: seen.extend(given) or []  # noqa: E731
-    monkeypatch.setattr(train, 'start_from_public', start)
-    (tmp_path / 'public.bin').touch()
-    network = build_detector('street', ('vehicle',))
-    drive = Sequence('drive', (), tuple(frames))
-    with pytest.warns(UserWarning, match='image 3 is left out'):
-        train._from_public(tmp_path / 'public.xml', network, [drive], leads=False)
-    assert [int(image[0, 0, 0]) for image in seen] == [*range(3), *range(4, 16)]
 
 
 def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(words, tmp_path, refusal):

@@ -47,14 +47,6 @@ class ScoredDetections:
             for own in bins
         ]
 
-    def at(self, min_score: float) -> tuple[float, float]:
-        """Precision and recall in [0, 1] of the detections with at least that score; precision 1 without any."""
-        kept = self.scores >= min_score
-        found = int(self.hits[kept].sum())
-        return (found / int(kept.sum()) if kept.any() else 1.0), (
-            found / self.objects if self.objects else 0.0
-        )
-
 
 def scored_detections(
     detections: Sequence[Detections],

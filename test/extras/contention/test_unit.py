@@ -5,19 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from python_run import run_python
 
 from deadline_perception.extras.contention.load import ContentionLoad
-from deadline_perception.extras.contention.unit import make_work
-
-
-def test_an_unknown_kind_is_refused():
-    with pytest.raises(
-        ValueError, match="kind of a contention unit is 'disk', expected one of core, memory, gpu"
-    ):
-        make_work('disk')
-    run = run_python('-m', 'deadline_perception.extras.contention.unit', 'disk')
-    assert run.returncode == 1 and len(run.stderr.splitlines()) == 1 and run.stdout == ''
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')

@@ -1,12 +1,10 @@
 import os
 
 import cv2
-import numpy as np
 import pytest
 from plain_images import grey
 
 from deadline_perception.extras.data.class_images import (
-    ClassImages,
     cut_objects,
     read_class_folders,
 )
@@ -61,17 +59,3 @@ def test_cuts_objects_with_a_border_and_leaves_out_crowds_and_small_ones():
     assert found.images[0][1:-1, 2:-2].min() == 255 and found.images[0][0].max() == 0
     with pytest.raises(ValueError, match='holds no object of at least 8 px'):
         cut_objects(sequence_of([[0, 0, 3, 3]], [0], [False]), (8, 8))
-
-
-@pytest.mark.parametrize(
-    'images, labels, message',
-    [
-        (np.zeros((2, 4, 4), np.uint8), [0, 0], 'expected uint8'),
-        (np.zeros((0, 4, 4, 3), np.uint8), [], 'at least 1'),
-        (np.zeros((2, 4, 4, 3), np.uint8), [0], 'labels have the shape'),
-        (np.zeros((1, 4, 4, 3), np.uint8), [3], 'indices'),
-    ],
-)
-def test_refuses_what_does_not_fit(images, labels, message):
-    with pytest.raises(ValueError, match=message):
-        ClassImages(images, np.array(labels, dtype=np.int64), ('one', 'two'))

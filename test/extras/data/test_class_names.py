@@ -4,10 +4,7 @@ from plain_images import grey
 from read_sequences import boxes_of, classes_of, crowd_of, object_counts, opened
 
 from deadline_perception.extras.data.class_names import (
-    left_out,
     read_class_mapping,
-    relabelled,
-    with_class_names,
     with_mapping,
 )
 from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
@@ -31,15 +28,6 @@ def test_a_mapping_renames_merges_and_counts_what_it_leaves_out():
         assert with_mapping(DRIVE, {'vehicel': 'car'}).class_names == DRIVE.class_names
     with pytest.raises(ValueError, match='leaves out all classes of drive'):
         with_mapping(DRIVE, dict.fromkeys(DRIVE.class_names))
-
-
-def test_labels_follow_the_names_of_a_network():
-    found = relabelled(GROUND_TRUTH, DRIVE.class_names, ('person', 'sign', 'car'))
-    assert found.labels.tolist() == [2, 0, 0] and len(found.boxes_xyxy_px) == len(found.crowd) == 3
-    assert left_out([GROUND_TRUTH], DRIVE.class_names, ('person', 'car')) == {'truck': 1}
-    assert len(relabelled(GroundTruth([], [], []), (), ('car',))) == 0
-    with pytest.warns(UserWarning, match='drive: boxes left out: 1 of car, 1 of truck'):
-        assert with_class_names(DRIVE, ('person',)).frames[0].ground_truth.labels.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])

@@ -22,7 +22,6 @@ def test_names_hold_nothing_that_a_terminal_obeys_or_that_is_no_text():
     ('make', 'words'),
     [
         (lambda: GroundTruth([[1, 2, 3, 4]], [1, 2], [0]), '1 boxes with labels'),
-        (lambda: GroundTruth([[1, 2, 3, 4]], [1], []), '1 boxes with labels'),
         (lambda: GroundTruth([[1, 2, 3, 4]], [[1]], [0]), '1 boxes with labels'),
         (lambda: Sequence('s', (), ()), "'s' holds no frame"),
         (lambda: Sequence('s', (), (frame(5), frame(5))), 'is 5 ns, expected more than 5 ns'),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deadline_perception.extras.elastic.activation import UnitGroup, activate, check_settings
+from deadline_perception.extras.elastic.activation import UnitGroup, activate
 
 GROUPS = (UnitGroup(100), UnitGroup(6), UnitGroup(32, 'it is a first layer'))
 
@@ -24,16 +24,3 @@ def test_activates_the_most_important_share_of_every_layer(utilisation):
 def test_row_is_that_of_the_next_larger_setting(utilisation, row, key):
     found = activate(GROUPS, utilisation, (0.25, 0.5, 1.0))
     assert (found.row, found.key, found.is_setting) == (row, key, key is not None)
-
-
-@pytest.mark.parametrize(
-    'settings', [(), (0.5,), (1.0, 0.5), (0.5, 0.5, 1.0), (0.0, 1.0), (0.5, 1.5)]
-)
-def test_refuses_settings_out_of_order_or_range(settings):
-    with pytest.raises(ValueError, match=r'expected .*in \(0, 1\]'):
-        check_settings(settings)
-
-
-def test_refuses_a_group_without_units():
-    with pytest.raises(ValueError, match='at least 1'):
-        UnitGroup(0)

@@ -90,14 +90,3 @@ def test_what_an_unknown_operation_reads_stays_whole(operation, name):
     assert whole['layer'] == ''
     expected = MaskedNetwork(network, network.activate(0.5)).compute(images())
     torch.testing.assert_close(network(images(), utilisation=0.5), expected)
-
-
-class UsedTwice(Wrong):
-    def forward(self, x):
-        x = F.relu(self.stem(x))
-        return self.last(F.relu(self.middle(F.relu(self.middle(F.pad(x, (2, 2, 2, 2)))))))
-
-
-def test_a_layer_that_is_used_twice_on_different_channels_is_named():
-    with pytest.raises(ConversionError, match='layer middle is used several times'):
-        structure(UsedTwice(), (images(1),))

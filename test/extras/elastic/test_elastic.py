@@ -7,7 +7,6 @@ from element_form import MaskedNetwork
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_elastic import BLOCKS, images, made_elastic, made_up
-from torch import nn
 
 from deadline_perception.extras.elastic.elastic import (
     CalibrationError,
@@ -78,13 +77,3 @@ def test_refuses_what_is_no_utilisation(utilisation):
 def test_refuses_calibration_data_that_say_nothing(data, message):
     with pytest.raises(CalibrationError, match=message):
         elastic(made_up(('plain',)), (images(1),), data)
-
-
-def test_refuses_a_single_sample_and_outputs_that_are_no_numbers():
-    layers = [nn.Linear(192, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)]
-    module = nn.Sequential(nn.Flatten(), *layers)
-    with pytest.raises(CalibrationError, match='give 1 sample'):
-        elastic(module, (images(1),), images(1))
-    nn.init.constant_(module[3].bias, torch.nan)
-    with pytest.raises(CalibrationError, match='do not rank the neurons: outputs hold NaN'):
-        elastic(module, (images(1),), images(8))

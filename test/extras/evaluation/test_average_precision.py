@@ -40,17 +40,3 @@ def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it_and_nothing_f
 def test_misses_false_alarms_and_crowds_count_as_worked_out(detections, objects, count, ap50):
     scores = average_precision([detections], [objects], NAMES).per_class['vehicle']
     assert (scores.ground_truths, scores.ap50) == (count, pytest.approx(ap50))
-
-
-@pytest.mark.parametrize(
-    'detections, ground_truths, words',
-    [
-        ([Detections.none()], [known(), known()], '1 detections for 2 images'),
-        ([found((*BOX, 0.9, 5))], [known((*BOX, 0, 0))], 'label of a detection is 5.*names'),
-        ([Detections.none()], [known((*BOX, -1, 0))], 'label of an object is -1, expected'),
-        ([Detections.none()], [known((*BOX, 7, 0))], 'label of an object is 7, expected'),
-    ],
-)
-def test_refuses_other_lengths_and_labels_without_a_name(detections, ground_truths, words):
-    with pytest.raises(ValueError, match=words):
-        average_precision(detections, ground_truths, NAMES)

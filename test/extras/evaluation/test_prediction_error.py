@@ -29,15 +29,3 @@ def test_chance_that_moves_all_paths_alike_is_no_error_of_one():
     alone = together + rng.normal(0, 0.02, together.shape)
     # Of 60 paths' chance the model's effects take up some.
     assert 0.01 < chance_errors(paths, alone).mean() < 0.02
-
-
-def test_draws_without_objects_are_left_out_of_the_errors():
-    paths = sample(5)
-    values = np.random.default_rng(0).uniform(0.2, 0.4, (5, 10))
-    with_gap = np.hstack([values, np.full((5, 1), np.nan)])
-    assert np.array_equal(chance_errors(paths, with_gap), chance_errors(paths, values))
-    words = '1 draws have a value for every path, expected at least 2'
-    with pytest.raises(ValueError, match=words):
-        chance_errors(paths, with_gap[:, -2:])
-    with pytest.raises(ValueError, match=r'shape \(5, 11\), expected \[4 paths, draws\]'):
-        chance_errors(paths[:4], with_gap)

@@ -61,16 +61,3 @@ def test_draws_take_as_many_images_as_there_are_neighbours_together_and_are_repe
         'the first images are drawn as often as others'
     )
     assert bootstrap_draws(3, 50).max() > 1, 'few images are drawn one by one'
-
-
-@pytest.mark.parametrize(
-    'images, draws, classes, words',
-    [
-        (1, 2, (), r'shape \(1, 2\), expected \[draws, 1 images\]'),
-        (1, 1, [('tram',)], "class 'tram' is unknown"),
-        (2, 1, (), '2 detections for 1 images'),
-    ],
-)
-def test_refuses_other_shapes_and_unknown_classes(images, draws, classes, words):
-    with pytest.raises(ValueError, match=words):
-        resampled_ap([Detections.none()] * images, [ONE], NAMES, np.ones((1, draws), int), *classes)

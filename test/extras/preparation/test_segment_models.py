@@ -132,14 +132,3 @@ def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_pat
         # Which form is faster may depend on the moment, whether one is compiled not.
         assert (segment.form in (Form.INT8, Form.FLOAT)) is has_layers
         assert segment.form is Form.EAGER or segment.error_db >= 17.0
-
-
-def test_models_that_are_wrong_here_are_made_anew(prepared, tmp_path):
-    network, origin = prepared.network(), store_origin(read_device_facts('cpu'))
-    wrong = SegmentModels('abc')
-    key = next(key for key in network.path_space.carriers() if key.startswith('stage1'))
-    wrong.add(key, Form.INT8, product(2.0))
-    store = StoreWriter.resume(tmp_path / 'store', origin)
-    made = prepare(network, list(prepared.images), store, 1, keys=[key], models=wrong)
-    assert store.done == {key} and store.segments[key].form in (Form.INT8, Form.FLOAT, Form.EAGER)
-    assert store.segments[key].form is not Form.INT8 or list(made.forms) == [key]

@@ -19,7 +19,6 @@ from deadline_perception.extras.preparation.segment_choice import SegmentChoice
 from deadline_perception.extras.preparation.segment_models import SegmentModels
 from deadline_perception.extras.preparation.segments import prepare
 from deadline_perception.extras.preparation.store_writer import StoreWriter
-from deadline_perception.networks.multi_path.suppression import nms
 
 FACTS = read_device_facts('cpu')
 
@@ -113,29 +112,6 @@ def test_errors_by_hand():
     for broken in (np.float32([3.0, np.nan]), np.float32([3.0, np.inf]), np.float32([3.0])):
         assert signal_to_error_db((right,), (broken,)) == -200.0
     assert signal_to_error_db((np.ones(2),), (np.zeros(2),)) == -200.0
-
-
-def test_a_selection_is_traced_where_openvino_lacks_its_operators_and_gives_the_same_rows(tmp_path):
-    store = store_in(tmp_path)
-
-    def select(values):
-        scores, boxes = values['x'][0][:, 0], values['x'][0][:, 1:]
-        kept = nms(boxes, scores, 0.5)
-        return boxes[kept], scores[kept]
-
-    rng, calls = np.random.default_rng(0), []
-    for _ in range(4):
-        corners, scores = (
-            torch.from_numpy(rng.uniform(0, high, (300, count)).astype(np.float32))
-            for high, count in ((500.0, 2), (1.0, 1))
-        )
-        x = torch.cat((scores, corners, corners + 90.0), 1)
-        calls.append(TensorCall(select, {'x': (x,)}, select({'x': (x,)})))
-    maker_of(store).make('choice', calls)
-    segment = store.segments['choice']
-    assert (
-        segment.form is Form.EXACT or not segment.reason
-    )  # not worth its memory; never for its error
 
 
 def test_a_form_that_was_tried_and_left_may_be_tried_again(tmp_path):

@@ -8,7 +8,6 @@ from deadline_perception.core.detections import pairwise_iou
 from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drive
 from deadline_perception.extras.rendered_drive.object_views import (
-    ObjectView,
     annotated_views,
     lit_lamp,
 )
@@ -76,11 +75,3 @@ def test_the_lamp_of_a_rendered_light_is_told_by_its_pixels(name, size):
         told.append(lit_lamp(view.image_bgr[top:bottom, left:right]))
     assert set(told) <= {name, None, 'yellow_light'}  # some housings are yellow
     assert told.count(name) >= 9
-
-
-def test_a_light_of_which_the_image_shows_less_than_a_pixel_may_have_any_lamp():
-    thin = frame(grey(60, 100), (99.6, 10, 100, 30, 0, 0))
-    (view,) = annotated_views([thin], ('traffic_light',), backgrounds=0)
-    assert view.classes == REFINED['traffic_light']
-    with pytest.raises(ValueError, match='an object has no class'):
-        ObjectView(GREY, (0, 0, 9, 9), ())

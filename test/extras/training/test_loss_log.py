@@ -1,9 +1,8 @@
 import json
 
-import cv2
 import pytest
 
-from deadline_perception.extras.training.loss_log import draw_curves, open_log
+from deadline_perception.extras.training.loss_log import open_log
 
 
 def _steps(file):
@@ -22,15 +21,6 @@ def test_log_of_a_killed_run_goes_on_after_its_saved_step(tmp_path):
     assert _steps(file) == [1, 2, 3, 4]
     expected = {'step': 4, 'objectness': 0.04, 'path1': 2.0}
     assert json.loads(file.read_text().splitlines()[-1]) == expected
-
-
-def test_a_log_is_drawn_whatever_its_names_are_and_not_where_it_is_empty(tmp_path):
-    (tmp_path / 'state.jsonl').write_text('')
-    draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
-    assert not (tmp_path / 'state.png').exists()
-    (tmp_path / 'state.jsonl').write_text('{"step": 1, "$\\\\frac{$": 1, "$x$ \\u202e": 2}\n')
-    draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
-    assert cv2.imread(str(tmp_path / 'state.png')) is not None
 
 
 @pytest.mark.parametrize(

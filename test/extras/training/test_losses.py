@@ -107,14 +107,6 @@ def test_class_that_a_source_does_not_name_takes_no_part(network, largest):
         assert target.classes[target.regions.images == 0, 2].abs().max() == 0
 
 
-def test_aggregated_heads_have_one_loss_and_share_its_gradient(network, largest):
-    (losses,), _ = _step(network, TrainedPath(largest, (0, 1), aggregated=True))
-    assert set(losses) == {'objectness', 'anchor_boxes', 'classes_mean', 'boxes_mean'}
-    losses['classes_mean'].backward()
-    torch.testing.assert_close(*(head.classes.bias.grad for head in network.heads.subnets))
-    assert network.heads.subnets[0].classes.bias.grad.abs().sum() > 0
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
 def test_losses_on_a_gpu_are_those_on_the_cpu(network, largest):
     trained = TrainedPath(largest, (1, 0), 0.5)

@@ -1,7 +1,6 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import pytest
 import torch
 from plain_images import noise
 
@@ -38,9 +37,3 @@ def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
         if isinstance(module, SlicedFrozenNorm):
             assert module.folds
             assert all((module.mean[row, :count] != 0).all() for count, row in module.rows.items())
-
-
-def test_norms_that_are_not_frozen_have_no_statistics(tiny_network):
-    grouped = FasterRcnn(replace(tiny_network.config, norm='group'), tiny_network.class_names)
-    with pytest.raises(ValueError, match="norms of 'tiny' are group, expected frozen ones"):
-        measure_statistics(grouped, STILL)

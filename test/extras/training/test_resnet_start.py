@@ -6,7 +6,7 @@ from torch import nn
 from torchvision.models import resnet50
 
 from deadline_perception.extras.faster_rcnn.backbone import Backbone
-from deadline_perception.extras.faster_rcnn.configuration import COMPACT, ORIN
+from deadline_perception.extras.faster_rcnn.configuration import ORIN
 from deadline_perception.extras.training.resnet_start import start_from_resnet
 from deadline_perception.networks.weights_file import CheckpointError
 
@@ -79,22 +79,3 @@ def test_files_that_are_no_resnet_are_refused(tmp_path, content, words):
         torch.save(content, file)
     with pytest.raises(CheckpointError, match=words):
         start_from_resnet(Backbone(NARROW), file)
-
-
-def test_other_shapes_are_refused_and_nothing_changes(resnet, tmp_path):
-    narrow = Backbone(NARROW)
-    bare = tmp_path / 'bare.pth'
-    before = narrow.stem.convolution1.weight.clone()
-    torch.save({'conv1.weight': torch.zeros(64, 3, 7, 7)}, bare)
-    wide = r'layer1.0.conv1.weight .* shape \(64, 64, 1, 1\), expected \(16, 64, 1, 1\)'
-    absent = r'bn1.weight of .* is absent or of another shape, expected \(64,\)'
-    stem = 'a stem of two 3x3 convolutions, expected the 7x7 of a ResNet'
-    whole, other = resnet[2], Backbone(COMPACT)
-    for backbone, file, words in (
-        (narrow, whole, wide),
-        (narrow, bare, absent),
-        (other, whole, stem),
-    ):
-        with pytest.raises(ValueError, match=words):
-            start_from_resnet(backbone, file)
-    assert torch.equal(narrow.stem.convolution1.weight, before)

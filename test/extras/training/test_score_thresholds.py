@@ -27,12 +27,6 @@ def test_no_threshold_is_precise_enough():
     assert choose_threshold(measured([], 40), 0.5).score is None
 
 
-@pytest.mark.parametrize('score', [0.0, -0.1, 1.1, float('nan')])
-def test_a_threshold_that_is_no_score_is_refused(score):
-    with pytest.raises(ValueError, match=r'expected a score in \(0, 1\]'):
-        ScoreThreshold(score)
-
-
 @settings(deadline=None, max_examples=80)
 @given(st.lists(st.booleans(), max_size=60), st.integers(0, 40))
 def test_no_allowed_threshold_has_a_larger_f1(hits, missed):

@@ -4,7 +4,6 @@ from made_up_labels import target_objects
 from deadline_perception.extras.training.targets import (
     choose_anchors,
     match_anchors,
-    sample_regions,
 )
 
 ANCHORS = np.float32(
@@ -23,15 +22,3 @@ def test_anchors_are_matched_by_overlap_come_first_and_want_their_boxes():
     chosen = choose_anchors(anchors, ground_truth, np.random.default_rng(0))
     assert chosen.indices[0] == 1 and sorted(chosen.indices[1:]) == [0, 2]
     np.testing.assert_allclose(chosen.deltas, [[0.1, 0, 0, 0]], atol=1e-6)
-
-
-def test_known_objects_are_among_the_regions():
-    generator = np.random.default_rng(0)
-    ground_truth = target_objects([[0, 0, 10, 10]], [1])
-    regions, labels, targets, ranks = sample_regions(
-        np.float32([[60, 60, 70, 70]]), ground_truth, 8, 0.25, generator
-    )
-    assert labels.tolist() == [2, 0] and ranks.tolist() == [-1, 0]
-    assert regions[0].tolist() == targets[0].tolist() == [0, 0, 10, 10]
-    nothing = sample_regions(np.zeros((0, 4), np.float32), target_objects(), 8, 0.25, generator)
-    assert [len(part) for part in nothing] == [0, 0, 0, 0]

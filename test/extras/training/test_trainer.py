@@ -5,7 +5,6 @@ import pytest
 import torch
 from torchvision.ops import box_iou
 
-from deadline_perception.extras.training.losses import path_losses
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import Sandwich
 from deadline_perception.extras.training.trainer import Trainer
@@ -75,42 +74,6 @@ def test_diverged_run_stops_with_the_weights_of_the_step_before(tiny_network, sh
     torch.testing.assert_close(state(), before, atol=0, rtol=0)
 
 
-def test_steps_have_the_rate_of_the_plan_gradients_within_its_norm_and_an_average_after(
-    tiny_network, shapes
-):
-    """The average follows the weights faster at first: decays of 1/10, then 2/11, which the plan's 0.15 limits."""
-    trainer = _trainer(tiny_network, shapes, steps=3, clip_norm=0.01, ema=0.15)
-    seen = []
-
-    def note(optimiser, args, kwargs):
-        groups = optimiser.param_groups
-        gradients = [p.grad for group in groups for p in group['params'] if p.grad is not None]
-        norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
-        seen.append(({group['lr'] for group in groups}, float(norm)))
-
-    trainer.optimiser.register_step_pre_hook(note)
-    weight, name = tiny_network.rpn.outputs.bias, 'rpn.outputs.bias'
-    first = weight.detach().clone()
-    for step, decay in enumerate((0.1, 0.15, 0.15), 1):
-        before = trainer.average[name].clone()
-        trainer.run(until=step)
-        expected = decay * before + (1 - decay) * weight.detach()
-        torch.testing.assert_close(trainer.average[name], expected)
-    assert not torch.equal(weight, first)
-    assert [rates for rates, _ in seen] == [{trainer.plan.rate(step)} for step in range(3)]
-    assert all(norm == pytest.approx(0.01, rel=1e-3) for _, norm in seen)
-
-
-def test_only_what_multiplies_features_decays(tiny_network, shapes):
-    groups = _trainer(tiny_network, shapes, weight_decay=0.1).optimiser.param_groups
-    decaying = {id(p) for group in groups if group['weight_decay'] for p in group['params']}
-    parameters = dict(tiny_network.named_parameters())
-    assert {name for name, p in parameters.items() if id(p) in decaying} == {
-        name for name in parameters if name.endswith('weight') and 'norm' not in name
-    }
-    assert sum(len(group['params']) for group in groups) == len(parameters)
-
-
 @pytest.mark.slow
 def test_few_images_are_learnt(tiny_network, shapes):
     """Objectness is learnt, and the trained network finds the shapes: with four seeds of weights 0.19 to 0.30 of the
@@ -138,22 +101,6 @@ def _found(detections, ground_truth):
     )
     overlap = box_iou(known[0], mine[0]) * (known[1][:, None] == mine[1])
     return int((overlap > 0.5).any(1).sum())
-
-
-def test_a_step_at_another_size_is_scaled_no_further(tiny_network, shapes, monkeypatch):
-    trainer = _trainer(
-        tiny_network, shapes, Sandwich(alone_share=0.0), sizes=((64, 96), (32, 64)), steps=8
-    )
-    seen = set()
-
-    def losses(network, images, *others, **options):
-        seen.add(tuple(images.shape[-2:]))
-        return path_losses(network, images, *others, **options)
-
-    monkeypatch.setattr('deadline_perception.extras.training.trainer.path_losses', losses)
-    trainer.run()
-    # the latter is half of the former, too; its own half is 32 x 32
-    assert seen == {(64, 96), (32, 64)}
 
 
 def test_more_processes_than_images_and_samples_of_other_classes_are_refused(tiny_network, shapes):

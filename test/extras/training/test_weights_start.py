@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import pytest
 import torch
 
 from deadline_perception.extras.faster_rcnn.network import FasterRcnn
@@ -41,8 +40,3 @@ def test_parts_are_matched_by_shape_rows_by_width_and_class(tiny_config):
     assert absent == {'mean', 'deviation', 'class person'}
     assert {name.split('.')[2] for name in start.unused if 'skips' in name} == {'1', '2'}
     assert 'tensors taken' in str(start) and 'absent, fresh: ' in str(start)
-
-
-def test_weights_that_have_no_place_are_refused(tiny_config):
-    with pytest.raises(ValueError, match="norms of 'tiny' are group, expected frozen ones"):
-        start_from_weights(_network(tiny_config, 1, norm='group'), _network(tiny_config, 2))

@@ -6,11 +6,7 @@ from made_up_labels import target_objects
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.external_models.public_yolox import build_yolox
-from deadline_perception.extras.training.samples import SampleSource
-from deadline_perception.extras.training.training_plan import TrainingPlan
-from deadline_perception.extras.training.training_state import TrainingDiverged
 from deadline_perception.extras.training.yolox_training import (
-    YoloxTrainer,
     answers_of,
     assign,
     losses,
@@ -22,7 +18,6 @@ from deadline_perception.networks.yolox.outline import cells
 SIZE = (96, 160)
 SMALL = YoloxConfig('small', SIZE, (1.0, 0.41), (('car', 'bus'), ('person',)))
 NAMES = ('vehicle', 'person')
-PLAN = TrainingPlan(steps=6, batch=2, learning_rate=1e-3, warm_up=1, seed=1, sizes=(SIZE,))
 
 
 def answers(network, seed=0):
@@ -94,37 +89,3 @@ def test_cells_of_a_crowd_are_neither_right_nor_wrong():
     known = target_objects(crowd=[0, 0, SIZE[1], SIZE[0]])
     losses(given, answers(network), [known], SIZE)['objectness'].backward()
     assert not given.objectness.grad.any()
-
-
-@pytest.fixture
-def source(shapes):
-    return SampleSource([shapes], [1.0], SIZE, keeps_aspect=True)
-
-
-def start(source):
-    config = YoloxConfig('small', SIZE, (1.0,), tuple((name,) for name in source.class_names))
-    return build_yolox(config, source.class_names, seed=3)
-
-
-@pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights(source, tmp_path):
-    whole, first, second = (YoloxTrainer(start(source), source, PLAN) for _ in range(3))
-    seen = []
-    whole.run(report=lambda step, parts: seen.append(parts))
-    assert len(seen) == 6 and seen[0].keys() == {'boxes', 'objectness', 'classes'}
-    first.run(3)
-    first.save(tmp_path / 'state.safetensors')
-    second.resume(tmp_path / 'state.safetensors')
-    second.run()
-    torch.testing.assert_close(second.average, whole.average)
-
-
-def test_other_classes_and_a_loss_that_is_no_number_are_refused(source):
-    with pytest.raises(ValueError, match='expected those of the network'):
-        YoloxTrainer(build_yolox(SMALL, NAMES), source, PLAN)
-    network = start(source)
-    trainer = YoloxTrainer(network, source, PLAN)
-    with torch.no_grad():
-        network.head.levels[0].objectness.bias.fill_(float('nan'))
-    with pytest.raises(TrainingDiverged, match='lower learning rate'):
-        trainer.run(1)

@@ -132,13 +132,6 @@ def test_a_mask_of_pixels_holds_everywhere(folder, engine, is_open):
     np.testing.assert_allclose(found.boxes_xyxy_px, expected.boxes_xyxy_px, atol=1e-3)
 
 
-def test_classes_and_sizes_of_another_file_are_refused_with_the_reason(yolo):
-    with pytest.raises(ModelError, match=r'small_yolo.onnx: outputs are output0 \[1, 7.*as many'):
-        OnnxDetector(yolo, ['a', 'b', 'c', 'd', 'e'])
-    with pytest.raises(ModelError, match='expected the stated size of 32 x 32 px'):
-        OnnxDetector(yolo, CLASSES, form=InputForm((32, 32)))
-
-
 @pytest.mark.parametrize(
     'values, said',
     [

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 from made_up_candidates import models, names
 
@@ -58,20 +56,3 @@ def test_memory_keeps_the_fastest_and_then_the_best():
     assert memory_prune([], 10.0) == ()
     with pytest.raises(ValueError, match='fast, the fastest, takes 100 MB of memory.*99 MB'):
         memory_prune(given_models, 99.0)
-
-
-@pytest.mark.parametrize(
-    'values, words',
-    [
-        ((0.0, 1.0), 'delay of x is 0.0 ms'),
-        ((1.0, math.nan), 'quality of x is nan'),
-        ((1.0, 1.0, -1.0), 'memory of x is -1.0 MB'),
-    ],
-)
-def test_other_input_is_refused(values, words):
-    with pytest.raises(ValueError, match=words):
-        Candidate('x', *values)
-    with pytest.raises(ValueError, match="'a' occurs 2 times"):
-        pareto_prune(models(('a', 1.0, 1.0), ('a', 2.0, 2.0)))
-    with pytest.raises(ValueError, match='memory limit is 0 MB'):
-        memory_prune(models(('a', 1.0, 1.0)), 0)

@@ -69,6 +69,8 @@ def test_weights_of_another_kind_of_network_are_refused_both_ways(saved, tmp_pat
                 ({'name': '../../elsewhere'}, 'name of the configuration is'),
                 ({'name': 5}, 'name is 5, expected str'),
                 ({'channels': [60_000_000], 'strides': [1]}, 'channels are'),
+                ({'strides': [2, 2]}, 'strides are'),
+                ({'ratios': [0.5]}, 'ratios are'),
                 ({'channels': [True] * 4}, r'channels\[0\] is True, expected int'),
                 ({'channels': [8] * 1000, 'strides': [1] * 1000}, 'channels are'),
                 ({'input_px': 32.0}, 'input_px is 32.0, expected int'),

@@ -97,24 +97,6 @@ def test_a_crop_that_is_none_is_refused(network, wrong):
         run.run_segment()
 
 
-@pytest.mark.parametrize(
-    'changes, match',
-    [
-        ({'channels': ()}, 'channels are'),
-        ({'channels': (0, 64, 64, 64)}, 'channels are'),
-        ({'channels': (8, 8, 8, 8)}, 'levels of a convolution of 8 channels have .*.*another'),
-        ({'strides': (2, 2)}, 'strides are'),
-        ({'strides': (2, 3, 1, 1)}, 'strides are'),
-        ({'input_px': 20}, 'input_px is 20 px, expected a multiple of 8 px'),
-        ({'ratios': (0.5, 0.25, 1.0)}, 'ratios are'),
-        ({'ratios': (0.5,)}, 'ratios are'),
-    ],
-)
-def test_a_shape_that_cannot_be_is_refused(changes, match):
-    with pytest.raises(ValueError, match=match):
-        ClassifierConfig(**changes)
-
-
 def test_times_are_measured_on_a_window_of_a_camera_image(network):
     assert network.example(grey(380, 640)).shape == (64, 64, 3)
     assert network.example(grey(20, 640)).shape == (20, 20, 3)

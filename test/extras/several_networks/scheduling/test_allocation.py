@@ -55,18 +55,6 @@ def test_exact_equals_brute_force_and_no_other_method_exceeds_it():
     assert infeasible > 4 and unlike > 1
 
 
-def grid(rng, longest_ms=30.0):
-    """60 options of a nested network: quality rises with level and falls with the period."""
-    whole_ms = rng.uniform(4.0, longest_ms)
-    possible_ms = [33.3, 50.0, 66.7, 100.0, 150.0, 200.0, 333.3, 500.0]
-    periods_ms = np.sort(rng.choice(possible_ms, 6, replace=False))
-    found = []
-    for level, period_ms in itertools.product(range(10), periods_ms.tolist()):
-        quality = (1.0 - np.exp(-0.4 * (level + 1))) * (1.0 - np.exp(-300.0 / period_ms))
-        found.append(Option(level, period_ms, whole_ms * (0.3 + 0.07 * level), float(quality)))
-    return found
-
-
 def test_greedy_of_the_thesis_stops_where_the_next_step_does_not_fit():
     # The steeper step of the first task does not fit; the second task's would.
     tasks = [
@@ -102,26 +90,3 @@ def test_refuses_sets_that_are_none(method):
         allocate([[Option(0, 1.0, 0.5, 1.0)], []], method, names=['lights', 'people'])
     with pytest.raises(Infeasible, match='no option of task 0 fits its own deadline: its.*3.00 ms'):
         allocate([[Option(0, 1.0, 3.0, 1.0), Option(0, 2.0, 4.0, 1.0)]], method)
-
-
-@pytest.mark.parametrize(
-    'values, words',
-    [
-        ((-1, 1.0, 1.0, 0.0), 'level is -1'),
-        ((0, 0.0, 1.0, 0.0), 'period is 0.0 ms'),
-        ((0, 1.0, -2.0, 0.0), 'execution time is -2'),
-        ((0, 1.0, 1.0, float('nan')), 'quality is nan'),
-    ],
-)
-def test_refuses_options_that_are_none(values, words):
-    with pytest.raises(ValueError, match=words):
-        Option(*values)
-
-
-def test_without_time_the_best_known_selection_and_its_gap_are_given():
-    rng = np.random.default_rng(3)
-    tasks = [grid(rng) for _ in range(8)]
-    hurried = allocate(tasks, Method.EXACT, time_limit_s=1e-9)
-    known = allocate(tasks, Method.GREEDY_NEXT).quality
-    assert hurried.schedulable and hurried.gap >= 0.0
-    assert hurried.quality == pytest.approx(known) or hurried.gap == 0.0

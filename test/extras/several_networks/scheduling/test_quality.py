@@ -2,14 +2,12 @@
 
 import itertools
 import json
-import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.extras.several_networks.scheduling import quality
 from deadline_perception.extras.several_networks.scheduling.quality import (
     SLOWEST_MPS,
     AccuracyTable,
@@ -68,35 +66,3 @@ def test_file_round_trip_and_what_is_wrong_with_others(tmp_path):
         file.write_text(json.dumps(content))
         with pytest.raises(QualityFileError, match=words):
             AccuracyTable.load(file)
-
-
-@pytest.mark.parametrize(
-    'call',
-    [
-        lambda: TotalAccuracy(TABLE).quality(2, 100.0, 10.0),
-        lambda: TotalAccuracy(TABLE).quality(0, 0.0, 10.0),
-        lambda: TotalAccuracy(TABLE).quality(0, 100.0, float('nan')),
-        lambda: TotalAccuracy(TABLE).quality(0, 0.001, 0.0),
-        lambda: DetectedInTime(()),
-        lambda: DetectedInTime((0.5,), 0.0),
-        lambda: DetectedInTime((0.5,), 5.0, 0.0),
-        lambda: DetectedInTime((0.5,), 5.0, 1.0),
-        lambda: DetectedInTime((0.5,)).quality(-1, 1.0, 1.0),
-        lambda: Approach(distance_m=0.0),
-    ],
-)
-def test_refuses_what_has_no_quality(call):
-    with pytest.raises(ValueError, match='expected'):
-        call()
-
-
-def test_a_quality_is_calculated_once(monkeypatch):
-    asked = []
-    chance = lambda *trials: asked.append(trials) or 0.5  # noqa: E731
-    monkeypatch.setattr(quality, 'majority_probability', chance)
-    total = TotalAccuracy(TABLE)
-    for speed_mps in (0.0, 0.3, 0.5):  # no slower than the slowest
-        assert [total.quality(level, 100.0, speed_mps) for level in (0, 1)] == [0.5, 0.5]
-    assert len(asked) == 2
-    with pytest.raises(ValueError, match='speed is nan'):
-        total.quality(0, 100.0, math.nan)
