@@ -5,12 +5,12 @@ from types import ModuleType
 
 import pytest
 
-MOST_TOKENS = 120_709
+MOST_TOKENS = 119_942
 MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
 MOST_MEGABYTES = 20.0
-MOST_LINES = {'test': 30_800, 'benchmarks': 8_970, 'research': 10_260}
+MOST_LINES = {'test': 29_569, 'benchmarks': 9_109, 'research': 10_256}
 
 
 @pytest.fixture(scope='module')

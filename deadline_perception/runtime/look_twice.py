@@ -139,13 +139,11 @@ def useful_sequences(
         if path in ends or (of_path - reached).max() > _LEAST_GAIN:
             kept.append(path)
             reached = np.maximum(reached, of_path)
-    best_first, best_of_all = (
-        max(map(quality.quality, some), default=0.0) for some in (firsts, kept)
-    )
+    of_best_first = quality.quality(best_first)
     notice = ''
-    if firsts and best_of_all - best_first < _LEAST_GAIN:
+    if max(map(quality.quality, kept)) - of_best_first < _LEAST_GAIN:
         notice = (
-            f'the best first look alone has a quality of {best_first:.3f}, and no closer look adds {_LEAST_GAIN:g} to it, '
-            f'expected the second network to be the better one'
+            f'the best first look alone has a quality of {of_best_first:.3f}, and no closer look adds {_LEAST_GAIN:g} '
+            f'to it, expected the second network to be the better one'
         )
     return kept, notice

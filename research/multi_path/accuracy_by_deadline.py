@@ -6,7 +6,8 @@ The relative deadline is the time allowed for a frame over the bound of the full
 factor that its residuals ask for). The goal is judged at half of the full path's forecast, its median time, or at the
 tightest deadline that a path's bound fits if that is later. Every image is run for every deadline by each policy, in
 random order: the best path whose bound fits (frontier), the paper's thresholds at each operator, and the full path
-alone (single path). All but the last re-decide while the frame runs, and nothing is cut; a frame that ends after its deadline counts as one in which nothing was found, whoever ran it. The single path does
+alone (single path). All but the last re-decide while the frame runs, and nothing is cut; a frame that ends after its
+deadline counts as one in which nothing was found, whoever ran it. The single path does
 not look at the deadline, so that one run of an image is held against all of them. On CUDA graphs are replayed, as in
 the node. The paper's thresholds decide no width, because its networks have one: here they run at the widths of the longest
 path among those whose cheapest path's bound fits the deadline. Losses are taken against the full path without a
