@@ -7,7 +7,12 @@ from plain_images import grey, noise
 
 from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.training import samples
-from deadline_perception.extras.training.samples import AUGMENTATIONS, SampleSource, _move
+from deadline_perception.extras.training.samples import (
+    AUGMENTATIONS,
+    SampleSource,
+    _move,
+    _repeat_factors,
+)
 
 
 def _source(names, *frames, size=(64, 96), **options):
@@ -73,6 +78,22 @@ def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind, s
             assert not (bright & ~_within(boxes, 0.15, bright.shape)).any()
             seen += 1
     assert seen > 5
+
+
+def _marked(name, labels):
+    objects = known(*([10, 10, 30, 30, label, 0] for label in labels))
+    return Frame(name, int(name), lambda: grey(64, 96), ground_truth=objects)
+
+
+def test_images_with_rare_classes_are_drawn_more_often_within_the_share_of_their_sequence():
+    frames = (_marked('0', [0, 1]), _marked('1', [0]), _marked('2', [0]), _marked('3', []))
+    # Class 0 is in more than half of the images, class 1 in a quarter: sqrt(0.5 / 0.25).
+    factors = _repeat_factors([frame.ground_truth for frame in frames], 2)
+    assert factors == pytest.approx([2**0.5, 1, 1, 1])
+    parts = [Sequence('part', ('common', 'rare'), part) for part in (frames, frames[1:3])]
+    chances = SampleSource(parts, [0.6, 0.2], (64, 96))._probabilities
+    assert chances[:4] == pytest.approx(0.75 * np.array([2**0.5, 1, 1, 1]) / (3 + 2**0.5))
+    assert chances[4:] == pytest.approx([0.125, 0.125])
 
 
 SMALL = [[10, 10, 30, 20, 0, 0], [10, 40, 50, 48, 1, 0]]
@@ -146,3 +167,24 @@ def test_images_without_any_object_are_drawn():
     source = _source(('square',), *[(noise(64, 96, seed), []) for seed in range(4)])
     samples = _drawn(source, 10, crop=(32, 32))
     assert all(len(sample.ground_truth) == 0 for sample in samples)
+
+
+def test_windows_are_cut_around_rare_objects_more_often():
+    """Sixteen common objects and a rare one: of the two in one image the rare one is chosen four times out of five."""
+    both = grey(64, 256), [[10, 20, 30, 40, 0, 0], [226, 20, 246, 40, 1, 0]]
+    others = [(grey(64, 96), [[10, 10, 30, 30, 0, 0]])] * 15
+    source = _source(('common', 'rare'), both, *others, size=(64, 256))
+    source._probabilities = np.eye(16)[0]
+    windows = [sample.ground_truth for sample in _drawn(source, 300, crop=(64, 64))]
+    whole = [set(window.labels[~window.crowd].tolist()) for window in windows]
+    common, rare = (sum(label in labels for labels in whole) for label in (0, 1))
+    assert rare > 150 and 2 * common < rare
+
+
+def test_some_views_show_an_image_of_any_aspect_as_a_frame_is_stretched():
+    """A square image at an input twice as wide: its square object is twice as wide as high, whole and uncut."""
+    frame = grey(64, 64), [[16, 16, 48, 48, 0, 0]]
+    source = _source(('x',), frame, size=(64, 128), without=['mosaic'])
+    boxes = [sample.ground_truth.boxes_xyxy_px[0] for sample in _drawn(source, 60)]
+    whole = sum(np.allclose(box, [32, 16, 96, 48], atol=0.1) for box in boxes)
+    assert 5 < whole < 40
