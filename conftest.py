@@ -171,15 +171,6 @@ def one_thread() -> None:
         sys.modules['torch'].set_num_threads(1)
 
 
-@pytest.fixture(scope='session', autouse=True)
-def no_pauses() -> None:
-    """Frames that are timed in this process follow each other at once: that each is waited for as a camera's, some 40 ms,
-    decides what is measured and nothing that a test shows."""
-    for name in ('profile', 'transferred_profile'):
-        if (module := sys.modules.get(f'deadline_perception.timing.{name}')) is not None:
-            module.wait_for_frame = lambda: None
-
-
 @pytest.fixture(scope='session')
 def repository() -> Path:
     """The root of the source tree."""

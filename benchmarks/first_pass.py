@@ -2,7 +2,7 @@
 
     python benchmarks/first_pass.py [--data ../shared/data] [--fit]
 
-Nine kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
+Ten kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
 by `street` at three, as segments that are prepared for one thread have them. Then each first look is merged with each
 of `street`. The file says which form each segment that ran had: boxes of another run are never taken.
 
@@ -14,7 +14,10 @@ road users six times that: at the weight of one kind they had 1.6 to 2.6 times a
 Coefficients are drawn towards scores as they are, the more the fewer objects of a class the images show.
 On the same images it says what both looks find beyond what `decision/pass_quality.py` says of the better of them.
 
-Prints AP50 by kind, and boxes of score 0.3 and more on images without road users. Writes results/first_pass.json.
+Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
+`street_accuracy.py` counts them. Of the same answers: what share of the persons higher than half of their image each
+finds at that score, and of the two longest looks the calibration error and what a shorter answer finds beyond them.
+Writes results/first_pass.json.
 """
 
 from __future__ import annotations
@@ -29,18 +32,19 @@ from pathlib import Path
 
 import numpy as np
 from parts.harness import Run, option, run_script, show
-from parts.look_images import KINDS, NEGATIVES, Images, frame_size
+from parts.look_images import KINDS, NEGATIVES, VIDEO, Images, frame_size
 from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
-from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, of_classes
+from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, PHANTOM_SHARE, of_classes
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.data.records import GroundTruth
+from deadline_perception.extras.data.records import Frame, GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
+from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
 from deadline_perception.extras.training.calibration_fit import fit_calibration
 from deadline_perception.networks.look_fusion import (
@@ -70,13 +74,17 @@ LOOKS = {
 FIRST_LOOKS = ('street-first 320x192', 'street-first 416x256', 'street-first 736x416')
 FINE_LOOKS = {'street 544x320': 1.0, 'street 672x384': 1.0, FULL: 2.0}  # weights in the fit
 OWN_FIRST = 'street 544x320'  # the first look of `street` without another network
+LONGEST = f'street-first 736x416, then {FULL}'
 WEIGHTS_OF_KINDS = {'bdd100k': 3.0, NEGATIVES: 6.0}  # in the fit, 1 of the others
+NEAR_HEIGHT = 0.5  # of the image; persons that are higher are near
 EXTREME_SIZES = (-2.3, 2.3)  # logarithms of sizes over a tenth of the image's side: 1 to 100 %
 LEAST_SLOPE = 0.1  # of the new score's logit over the own one's
+DRAWS = 400  # of images, that tell a loss from chance
 RIDGE = 2.0  # over the number of objects: on coefficients, towards those that keep every score
 
 
 Found = Mapping[str, Sequence[Detections]]  # by look, of each image
+PerClass = dict[str, dict[str, float]]  # by kind and class
 
 
 def main(run: Run) -> None:
@@ -99,24 +107,51 @@ def main(run: Run) -> None:
             keep_fusion(fusion)
     share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
     print(f'two networks find {share:.2f} of what chance would give beyond the better of them')
-    scores, counts = {}, {}
+    scores, counts, errors, certain = {}, {}, {}, {}
+    near: dict[str, list[bool]] = {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)
         seen = with_scores(look_at(networks, images), calibration)
         answers = with_pairs(images, seen, fusion)
         scores[kind] = scores_of(images, answers)
         counts[kind] = len(images.frames)
+        if of.classes:
+            errors[kind] = calibration_errors(images, answers[LONGEST])
+            certain[kind] = certain_losses(images, answers)
+        if 'person' in of.classes:
+            for name, found in answers.items():
+                near.setdefault(name, []).extend(near_persons_found(images, found))
         show(
             f'{kind}, {counts[kind]} images',
             ('looks', *next(iter(scores[kind].values()))),
             [(name, *row.values()) for name, row in scores[kind].items()],
         )
+    near_shares = {name: round(statistics.mean(found), 3) for name, found in near.items()}
+    show(
+        f'{len(near[LONGEST])} persons higher than half of the image, found at {PHANTOM_SCORE:g}',
+        ('looks', 'share'),
+        list(near_shares.items()),
+    )
+    losses = losses_by_more_time({kind: scores[kind] for kind in errors})
+    show(
+        f'of {LONGEST}',
+        'images | class | calibration error | AP50 lost to the best shorter answer | certainly',
+        [
+            (kind, name, error, losses[kind][name], certain[kind][name])
+            for kind, of_class in errors.items()
+            for name, error in of_class.items()
+        ],
+    )
     run.write(
         threads=1,
         engines={name: engine_of(name, network) for name, network in networks.items()},
         images=counts,
         together=round(share, 3),
         found=scores,
+        near_persons={'number': len(near[LONGEST]), 'found': near_shares},
+        calibration_error=errors,
+        loss_by_more_time=losses,
+        loss_beyond_chance=certain,
     )
 
 
@@ -188,8 +223,12 @@ def scores_of(images: Images, answers: Found) -> dict[str, dict[str, float]]:
     """AP50 of each class in percent by answer; where nothing that is found is right, false boxes an image."""
     rows = {}
     for name, found in answers.items():
-        if images.kind == NEGATIVES:
-            false = [int((one.scores >= PHANTOM_SCORE).sum()) for one in found]
+        if images.kind in (NEGATIVES, VIDEO):
+            least = PHANTOM_SHARE if images.kind == VIDEO else 0.0
+            false = [
+                int(((one.scores >= PHANTOM_SCORE) & (areas(one, frame) >= least)).sum())
+                for one, frame in zip(found, images.frames)
+            ]
             rows[name] = {'false boxes an image': round(statistics.mean(false), 3)}
         else:
             of_class = average_precision(found, images.known, CLASSES).per_class
@@ -198,6 +237,60 @@ def scores_of(images: Images, answers: Found) -> dict[str, dict[str, float]]:
                 for one in KINDS[images.kind].classes
             }
     return rows
+
+
+def calibration_errors(images: Images, found: Sequence[Detections]) -> dict[str, float]:
+    """See `ScoredDetections`, by class."""
+    scored = scored_detections(found, images.known, CLASSES)
+    return {name: round(scored[name].calibration_error, 3) for name in KINDS[images.kind].classes}
+
+
+def near_persons_found(images: Images, found: Sequence[Detections]) -> list[bool]:
+    """For each person higher than half of its image, whether a box of score 0.3 overlaps them by half."""
+    person = CLASSES.index('person')
+    are_found = []
+    for frame, known, one in zip(images.frames, images.known, found):
+        heights = known.boxes_xyxy_px[:, 3] - known.boxes_xyxy_px[:, 1]
+        is_near = (known.labels == person) & ~known.crowd
+        is_near &= heights > NEAR_HEIGHT * frame_size(frame)[0]
+        boxes = one.boxes_xyxy_px[(one.labels == person) & (one.scores >= PHANTOM_SCORE)]
+        overlap = pairwise_iou(known.boxes_xyxy_px[is_near], boxes)
+        are_found += (overlap >= 0.5).any(axis=1).tolist()
+    return are_found
+
+
+def losses_by_more_time(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> PerClass:
+    """Points of AP50 by which the best answer that takes less time is better than both longest looks, at least 0."""
+    losses: PerClass = {}
+    for kind, rows in scores.items():
+        given = [row for look, row in rows.items() if not look.startswith(f'{OWN_FIRST}, then')]
+        losses[kind] = {
+            name: round(max(row[name] for row in given) - of_longest, 1)
+            for name, of_longest in rows[LONGEST].items()
+        }
+    return losses
+
+
+def certain_losses(images: Images, answers: Found) -> dict[str, float]:
+    """Of `losses_by_more_time`, what is left with 97.5 % confidence had other images of the kind been drawn: the best of
+    several answers is better by chance, too."""
+    draws = bootstrap_draws(len(images.frames), DRAWS)
+    given = [look for look in answers if not look.startswith(f'{OWN_FIRST}, then')]
+    losses = {}
+    for name in KINDS[images.kind].classes:
+        of_look = {
+            look: resampled_ap(answers[look], images.known, CLASSES, draws, (name,), only_50=True)
+            for look in given
+        }
+        least = [np.nanquantile(drawn - of_look[LONGEST], 0.025) for drawn in of_look.values()]
+        losses[name] = round(100 * float(max(least)), 1)
+    return losses
+
+
+def areas(found: Detections, frame: Frame) -> np.ndarray:
+    """Shares of the image that boxes cover, `[N]`."""
+    height, width = frame_size(frame)
+    return (found.boxes_xyxy_px[:, 2:] - found.boxes_xyxy_px[:, :2]).prod(1) / (height * width)
 
 
 def calibrated_on(fitted: Sequence[Images], seen: Sequence[Found]) -> ScoreCalibration:

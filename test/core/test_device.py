@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from file_trees import write_tree
 from python_run import run_python
 
 from deadline_perception.core.device import (
+    DeviceFacts,
     DeviceNotFound,
     process_environment,
     read_device_facts,
@@ -132,6 +134,14 @@ def test_an_absent_gpu_is_told_in_one_line():
     message = r"^device is 'cuda:\d+', but PyTorch [^\n]* use the device cpu[^\n]*$"
     with pytest.raises(DeviceNotFound, match=message):
         read_device_facts(f'cuda:{torch.cuda.device_count()}')
+
+
+@pytest.mark.parametrize(
+    ('name', 'value'), [('kind', 'tpu'), ('cores', 0), ('threads', 0), ('clock_mhz', math.nan)]
+)
+def test_impossible_facts_are_refused(name, value):
+    with pytest.raises(ValueError, match='expected'):
+        DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, name: value})
 
 
 def test_several_threads_must_not_spin_for_each_other():

@@ -15,3 +15,10 @@ def test_a_folder_of_images_is_played_as_a_camera(start_node, observer, wait_for
     stamps = [stamp_to_ns(message.header.stamp) for message in heard]
     assert stamps == sorted(stamps) and heard[0].header.frame_id == 'camera'
     assert node.process.poll() is None
+
+
+def test_a_webcam_that_is_not_there_ends_the_node_with_one_line(start_node):
+    node = start_node('camera_player', {'source': '/dev/video97'})
+    assert node.wait_ended() == 1
+    assert 'webcam 97 (/dev/video97) cannot be opened' in node.output
+    assert 'Traceback' not in node.output

@@ -7,6 +7,7 @@ from std_msgs.msg import String
 from deadline_perception.nodes.service_quality import (
     LATCHED,
     RESULTS,
+    publisher_events,
     subscription_events,
 )
 
@@ -24,7 +25,9 @@ def node_that_logs_to(errors):
         (RESULTS, LATCHED, 'DURABILITY; publish it transient local, or let this node subscribe'),
     ],
 )
-def test_subscriber_learns_why_nothing_arrives(observer, wait_for, offered, asked, hint):
+def test_subscriber_learns_why_nothing_arrives_and_what_was_lost(
+    observer, wait_for, offered, asked, hint
+):
     errors, lost = [], []
     events = subscription_events(node_that_logs_to(errors), 'word', on_lost=lost.append)
     observer.node.create_subscription(String, 'word', lambda _: None, asked, event_callbacks=events)
@@ -33,3 +36,12 @@ def test_subscriber_learns_why_nothing_arrives(observer, wait_for, offered, aske
     assert hint in errors[0] and 'ros2 topic info -v word' in errors[0]
     events.message_lost(SimpleNamespace(total_count_change=3))
     assert lost == [3]
+
+
+def test_publisher_learns_who_gets_nothing(observer, wait_for):
+    errors = []
+    events = publisher_events(node_that_logs_to(errors), 'word')
+    observer.node.create_publisher(String, 'word', BEST_EFFORT, event_callbacks=events)
+    observer.node.create_subscription(String, 'word', lambda _: None, RESULTS)
+    wait_for(lambda: errors, 'the event')
+    assert 'RELIABILITY; let the subscriber ask for best effort' in errors[0]

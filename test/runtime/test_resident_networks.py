@@ -1,3 +1,5 @@
+"""Networks that are in memory once."""
+
 import gc
 import os
 from dataclasses import replace
@@ -6,6 +8,8 @@ import pytest
 from made_up_network import write_network
 
 from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.several_networks.nested_task import load_nested_task
+from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.loading import NetworkOptions
 from deadline_perception.runtime.resident_networks import ResidentNetworks
@@ -75,3 +79,17 @@ def test_a_dropped_detector_leaves_the_others_their_thread(options):
             gc.collect()
         with kept.stream():
             assert not kept.fault
+
+
+def test_tasks_of_the_scheduler_share_the_network_of_one_file(options, folder):
+    networks = ResidentNetworks()
+    tasks = [
+        load_nested_task(
+            TaskRequest(name, options.model, (100.0,), profile=options.profile),
+            folder,
+            engine='eager',
+            networks=networks,
+        )
+        for name in ('front', 'rear')
+    ]
+    assert tasks[0].network is tasks[1].network and tasks[0].bound is not tasks[1].bound
