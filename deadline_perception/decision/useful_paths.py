@@ -10,14 +10,12 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Quality
 from deadline_perception.timing.time_model import Forecast
 
-# Of quality: in the mean over times, at any time, and of what `FrontierPolicy` plans over its levels, too.
+# Of quality: in the mean over times, and at any time.
 _MOST_LOSS = 0.0007
 _MOST_AT_ONCE = 0.02
-_MOST_PLANNED = 0.003
 _SHORTEST_MS = 1e-3
 _ROUNDING = 1e-9
 
@@ -26,30 +24,11 @@ def useful_paths(
     path_space: PathSpace, forecast: Forecast, quality: Quality
 ) -> list[ExecutionPath]:
     """Paths of few segments with which `FrontierPolicy` plans hardly worse than with all, whatever time a frame has, and
-    all others of these segments, to go on with. The shortest, the longest and the best are among them.
-
-    Raises:
-        ValueError: forecast or quality gives values that are out of range.
-    """
+    all others of these segments, to go on with. The shortest, the longest and the best are among them."""
     every = list(path_space)
     by_time = sorted(every, key=forecast.forecast_ms)
     stay = (by_time[0], by_time[-1], max(every, key=quality.quality))
-    shortest_ms, longest_ms = (max(forecast.forecast_ms(path), _SHORTEST_MS) for path in stay[:2])
-    times_ms = np.geomspace(shortest_ms, longest_ms, 200)
-
-    def planned(paths: Sequence[ExecutionPath]) -> float:
-        policy = FrontierPolicy(path_space, forecast, quality, paths=paths)
-        _, forecasts_ms, qualities = zip(*policy.starts())
-        fit = np.searchsorted(np.array(forecasts_ms) * (1.0 - _ROUNDING), times_ms, 'right')
-        return float(np.take((0.0, *qualities), fit).mean())
-
-    least = planned(every) - _MOST_PLANNED
-    # A plan that counts on being taken back needs the paths that it would turn to, of which times say nothing.
-    for share in (1.0, 0.5, 0.25, 0.125):
-        useful = fewer_segments(every, every, forecast, quality, stay, share)
-        if planned(useful) >= least:
-            return useful
-    return every
+    return fewer_segments(every, every, forecast, quality, stay)
 
 
 def fewer_segments(
@@ -58,7 +37,6 @@ def fewer_segments(
     forecast: Forecast,
     quality: Quality,
     stay: Collection[ExecutionPath] = (),
-    share: float = 1.0,
 ) -> list[ExecutionPath]:
     """What is left where segments go, one after another, with their paths and with what only these run, as long as the
     best that fits is hardly worse than with all paths: in the mean over times from the shortest to the longest, evenly
@@ -70,7 +48,6 @@ def fewer_segments(
         forecast: times of the paths.
         quality: of the paths.
         stay: paths that are left.
-        share: of the quality that may be lost in the mean.
     """
     times_ms = np.maximum(forecast.table(every), _SHORTEST_MS)
     order = np.argsort(times_ms, kind='stable')
@@ -95,12 +72,7 @@ def fewer_segments(
         loss = lost @ shares
         go = ~(np.packbits(after, axis=1)[:, None] & np.packbits(runs, axis=1)).any(axis=2)
         go &= (runs & left).any(axis=1)
-        can_go = (
-            may_go
-            & go.diagonal()
-            & (loss <= share * _MOST_LOSS)
-            & (lost.max(axis=1) <= _MOST_AT_ONCE)
-        )
+        can_go = may_go & go.diagonal() & (loss <= _MOST_LOSS) & (lost.max(axis=1) <= _MOST_AT_ONCE)
         if not can_go.any():
             return [every[at] for at in sorted(order[left].tolist())]
         each = np.maximum(loss, _ROUNDING) / np.maximum(go @ counts, 1)

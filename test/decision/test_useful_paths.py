@@ -41,7 +41,7 @@ def test_fewer_segments_plan_nearly_as_well_whatever_time_there_is(parts):
 def test_what_may_be_lost_decides_how_many_segments_are_kept(parts, monkeypatch):
     counts = []
     for loss in (0.1, 0.01, -1.0):
-        for most in ('_MOST_LOSS', '_MOST_AT_ONCE', '_MOST_PLANNED'):
+        for most in ('_MOST_LOSS', '_MOST_AT_ONCE'):
             monkeypatch.setattr(module, most, loss)
         counts.append(len(keys_of(useful_paths(SPACE, *parts))))
     assert counts == sorted(counts) and counts[0] < counts[-1] == len(SPACE.carriers())
