@@ -100,18 +100,15 @@ def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
         first_xyxy: `[N, 4]`.
         second_xyxy: `[M, 4]`.
     """
-    first = np.asarray(first_xyxy, np.float64)[:, None]
-    second = np.asarray(second_xyxy, np.float64)[None]
-    sides = np.clip(
-        np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]),
-        0,
-        None,
-    )
-    overlap = sides.prod(axis=-1)
-    areas = [
-        np.clip(boxes[..., 2:] - boxes[..., :2], 0, None).prod(axis=-1) for boxes in (first, second)
-    ]
-    union = areas[0] + areas[1] - overlap
+    # A row for each corner's coordinate: reductions over a last axis of two take ten times as long.
+    left, top, right, bottom = np.asarray(first_xyxy, np.float64).T[:, :, None]
+    left2, top2, right2, bottom2 = np.asarray(second_xyxy, np.float64).T[:, None]
+    width = np.minimum(right, right2) - np.maximum(left, left2)
+    height = np.minimum(bottom, bottom2) - np.maximum(top, top2)
+    overlap = np.maximum(width, 0.0) * np.maximum(height, 0.0)
+    area = np.maximum(right - left, 0.0) * np.maximum(bottom - top, 0.0)
+    area2 = np.maximum(right2 - left2, 0.0) * np.maximum(bottom2 - top2, 0.0)
+    union = area + area2 - overlap
     return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
 
 
@@ -136,8 +133,9 @@ def match_objects(
     overlap[(first.labels[:, None] != second.labels[None]) | (overlap < min_iou)] = 0.0
     pairs: dict[int, int] = {}
     taken: set[int] = set()
-    most_first = np.argsort(-overlap, axis=None, kind='stable')[: np.count_nonzero(overlap)]
-    for place in most_first.tolist():
+    places = np.flatnonzero(overlap)
+    most_first = np.argsort(-overlap.ravel()[places], kind='stable')
+    for place in places[most_first].tolist():
         one, other = divmod(place, len(second))
         if one not in pairs and other not in taken:
             pairs[one] = other

@@ -333,6 +333,8 @@ class FramePipeline:
             self._follow(job, newest)
             if self._task.scene is not None:
                 self._task.scene.update(newest.result, job.image_size)
+        with self._lock:
+            self._fallback.settle()
         if not failure and job.path is not None:
             try:
                 self._task.times.observe(job)  # type: ignore[arg-type]  # a path comes with its times

@@ -28,6 +28,9 @@ class Fallback(Protocol):
     def update(self, result: Any, stamp_s: float) -> Any:
         """Takes in an own result of an image; gives what is published of it, such as with the ids of tracks."""
 
+    def settle(self) -> None:
+        """Does what is left of that, once the answer is out."""
+
     def predict(self, stamp_s: float) -> Any:
         """What to publish for a time; None when there is nothing yet."""
 
@@ -46,6 +49,9 @@ class LastResult:
         self._result = result
         self.evidence_s = stamp_s
         return result
+
+    def settle(self) -> None:
+        """Has nothing left to do."""
 
     def predict(self, stamp_s: float) -> Any:
         return self._result

@@ -7,7 +7,9 @@ some for older numpy alone; here results come at uneven times, and only the stam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -70,6 +72,7 @@ class Tracks:
     def reset(self) -> None:
         """Forgets all objects."""
         self.evidence_s: float | None = None
+        self._unsettled: Callable[[], None] | None = None
         # Those of the last result come first, in its order.
         self._process_noise = 1.0  # of the noise of acceleration
         self._times_seen = self._ids = np.zeros(0, np.int64)
@@ -88,6 +91,7 @@ class Tracks:
         Returns:
             The result with the ids of its objects.
         """
+        self.settle()
         count = len(detections)
         passed_s = self._passed_s(stamp_s) or 0.0
         state, variance = self._moved(passed_s)
@@ -103,6 +107,37 @@ class Tracks:
         if known.sum() >= _LEAST_OF_ALL:  # the camera yaws: looked for where all have gone
             expected[:, :2] += np.median((measured[new] - expected[old])[known, :2], axis=0)
             old, new = self._same(expected, is_guess, detections)
+        ids = np.zeros(count, np.int64)
+        ids[new] = self._ids[old]
+        born = ids == 0
+        ids[born] = self._last_id + np.cumsum(born)[born]
+        self._last_id += int(born.sum())
+        self.evidence_s = stamp_s
+        found = replace(detections, ids=ids)
+        self._unsettled = partial(
+            self._correct, found, stamp_s, measured, (state, variance), (old, new)
+        )
+        return found
+
+    def settle(self) -> None:
+        """Does what the last result is needed for by the next one alone, so that its answer need not wait."""
+        unsettled, self._unsettled = self._unsettled, None
+        if unsettled is not None:
+            unsettled()
+
+    def _correct(
+        self,
+        found: Detections,
+        stamp_s: float,
+        measured: np.ndarray,
+        moved: tuple[np.ndarray, np.ndarray],
+        same: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        """Takes in what was found: measured boxes of centres and sizes `[N, 4]`, state and variances moved on to them,
+        and the pairs of objects of before and found ones that are the same."""
+        state, variance = moved
+        old, new = same
+        count = len(found)
         deviation = np.tile(np.maximum(measured[:, 2:], 1.0), 2)  # one size
         born_state = np.stack([measured, np.zeros_like(measured)])
         born_variance = np.stack(
@@ -126,20 +161,13 @@ class Tracks:
         missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][: max(0, MAX_OBJECTS - count)]
         self._state = np.concatenate([born_state, state[:, missed]], axis=1)
         self._variance = np.concatenate([born_variance, variance[:, missed]], axis=1)
-        self._scores = np.concatenate([detections.scores, self._scores[missed]])
+        self._scores = np.concatenate([found.scores, self._scores[missed]])
         times_seen = np.ones(count, np.int64)
         times_seen[new] += self._times_seen[old]
         self._times_seen = np.concatenate([times_seen, self._times_seen[missed]])
-        ids = np.zeros(count, np.int64)
-        ids[new] = self._ids[old]
-        born = ids == 0
-        ids[born] = self._last_id + np.cumsum(born)[born]
-        self._last_id += int(born.sum())
-        self._ids = np.concatenate([ids, self._ids[missed]])
-        self._labels = np.concatenate([detections.labels, self._labels[missed]])
+        self._ids = np.concatenate([found.ids, self._ids[missed]])
+        self._labels = np.concatenate([found.labels, self._labels[missed]])
         self._seen_s = np.concatenate([np.full(count, stamp_s), self._seen_s[missed]])
-        self.evidence_s = stamp_s
-        return replace(detections, ids=ids)
 
     def predict(self, stamp_s: float) -> Detections:
         """The objects as they should be at a time: moved on, clipped to the image, with decayed scores.
@@ -147,6 +175,7 @@ class Tracks:
         Returns:
             Most certain first; none before the first update, and when the last one is too old.
         """
+        self.settle()
         passed_s = self._passed_s(stamp_s)
         if passed_s is None or not len(self._scores):
             return Detections.none()

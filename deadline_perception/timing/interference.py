@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,8 +20,6 @@ from deadline_perception.core.stopwatch import now_ms
 
 WINDOWS_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 _NOTICED_MS = 0.02  # between two looks at the clock, which are some 0.1 us apart
-_ROUNDS = 200
-_SETTLED_MS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -74,16 +73,32 @@ class Interference:
             execution_ms: times without interruption, >= 0, of any shape.
         """
         execution_ms = np.asarray(execution_ms, float)
-        response_ms = execution_ms + (self.taken_ms[0] if self.taken_ms else 0.0) * (
-            execution_ms > 0.0
-        )
-        for _ in range(_ROUNDS):
-            longer_ms = np.maximum(response_ms, execution_ms + self.most_ms(response_ms))
-            if float(np.max(longer_ms - response_ms, initial=0.0)) <= _SETTLED_MS:
-                return longer_ms
-            response_ms = longer_ms
-        taken_ms = execution_ms + self.most_ms(response_ms)
-        return np.where(taken_ms > response_ms + _SETTLED_MS, math.inf, response_ms)
+        if not self.windows_ms:
+            return execution_ms
+        free = 1.0 - self.taken_ms[-1] / self.windows_ms[-1]
+        beyond_ms = execution_ms / free if free > 0.0 else np.full_like(execution_ms, math.inf)
+        executed_ms, ended_ms = self._responses
+        within_ms = np.interp(execution_ms, executed_ms, ended_ms)
+        response_ms = np.where(execution_ms > executed_ms[-1], beyond_ms, within_ms)
+        return np.where(execution_ms > 0.0, response_ms, 0.0)
+
+    @cached_property
+    def _responses(self) -> tuple[list[float], list[float]]:
+        """Executions in ms, ascending, and when each has ended; in between lines."""
+        executed_ms, ended_ms = [0.0], [self.taken_ms[0]]
+        left_ms, before_ms = 0.0, self.taken_ms[0]
+        for window_ms, taken_ms in zip(self.windows_ms, self.taken_ms):
+            most_ms = executed_ms[-1]
+            free_ms = window_ms - taken_ms  # that executes within the window
+            if free_ms > most_ms:
+                if left_ms < most_ms:  # a longer window had less than a shorter one
+                    share = (most_ms - left_ms) / (free_ms - left_ms)
+                    executed_ms.append(most_ms)
+                    ended_ms.append(before_ms + share * (window_ms - before_ms))
+                executed_ms.append(free_ms)
+                ended_ms.append(window_ms)
+            left_ms, before_ms = free_ms, window_ms
+        return executed_ms, ended_ms
 
 
 @dataclass(frozen=True)

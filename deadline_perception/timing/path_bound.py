@@ -111,7 +111,7 @@ class WcetForecast(SegmentForecast):
         self.wcet = wcet
 
     def _add_up(self, path: ExecutionPath) -> list[float]:
-        return [float(self.wcet.bound_ms(ms)) for ms in super()._add_up(path)]
+        return self.wcet.bound_ms(np.array(super()._add_up(path))).tolist()
 
 
 class PathForecast(SegmentForecast):
