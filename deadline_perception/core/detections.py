@@ -129,28 +129,53 @@ def match_objects(
         Indices into `first` and into `second`, int `[P]` each, of the pairs whose overlap is at least `min_iou` and
         above 0.
     """
-    overlap = pairwise_iou(first.boxes_xyxy_px, second.boxes_xyxy_px)
-    overlap[(first.labels[:, None] != second.labels[None]) | (overlap < min_iou)] = 0.0
-    pairs: dict[int, int] = {}
-    taken: set[int] = set()
+    overlap = overlap_of_equals(
+        (first.boxes_xyxy_px, first.labels), (second.boxes_xyxy_px, second.labels), min_iou
+    )
+    return exchange_pairs(overlap, *pair_most_first(overlap))
+
+
+def overlap_of_equals(
+    first: tuple[np.ndarray, np.ndarray],
+    second: tuple[np.ndarray, np.ndarray],
+    min_iou: float | np.ndarray,
+) -> np.ndarray:
+    """Intersection over union of boxes of equal label, `[N, M]`; 0 for others and where it is less than `min_iou`.
+
+    Args:
+        first, second: boxes `[N, 4]` of corners and labels `[N]`; `[M, 4]` and `[M]`.
+        min_iou: of all or float `[N, 1]`.
+    """
+    overlap = pairwise_iou(first[0], second[0])
+    overlap[(first[1][:, None] != second[1]) | (overlap < min_iou)] = 0.0
+    return overlap
+
+
+def pair_most_first(overlap: np.ndarray) -> tuple[list[int], list[int]]:
+    """Rows and columns of pairs, those that overlap most first, each row and column in one at most."""
+    own: list[int] = []
+    others: list[int] = []
     places = np.flatnonzero(overlap)
-    most_first = np.argsort(-overlap.ravel()[places], kind='stable')
-    for place in places[most_first].tolist():
-        one, other = divmod(place, len(second))
-        if one not in pairs and other not in taken:
-            pairs[one] = other
-            taken.add(other)
-    return _exchanged(overlap, pairs)
+    order = np.argsort(-overlap.ravel()[places], kind='stable')
+    is_free = [True] * sum(overlap.shape)
+    columns = overlap.shape[1]
+    for place in places[order].tolist():
+        one, other = divmod(place, columns)
+        if is_free[columns + one] and is_free[other]:
+            is_free[columns + one] = is_free[other] = False
+            own.append(one)
+            others.append(other)
+    return own, others
 
 
-def _exchanged(overlap: np.ndarray, pairs: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def exchange_pairs(
+    overlap: np.ndarray, own: list[int], others: list[int]
+) -> tuple[np.ndarray, np.ndarray]:
     """The pairs after all exchanges between two of them by which they overlap more; a partner may also be left."""
     rows, columns = overlap.shape
     size = max(rows, columns) + 1  # who is left is paired for an overlap of 0
     padded = np.zeros((size, size))
     padded[:rows, :columns] = overlap
-    own = list(pairs)
-    others = list(pairs.values())
     is_left = np.ones((2, size), bool)
     partner = np.empty(size, np.intp)
     is_left[0, own] = is_left[1, others] = False

@@ -239,7 +239,7 @@ class FramePipeline:
                 self.unpublished += 1
                 self._not_told += 1 + frame.superseded  # the next answer stands for it too
                 return at_ms, self._client.on_ready
-            return at_ms, partial(self._answer, frame)
+            return at_ms, partial(self._answer, frame, is_beside=True)
 
     # --- on the worker ---
 
@@ -439,7 +439,7 @@ class FramePipeline:
                 job.followed = found, self._fallback.update(found.result, job.motion_s)
             return job.followed[1]
 
-    def _answer(self, frame: Job, failure: str = '') -> float:
+    def _answer(self, frame: Job, failure: str = '', is_beside: bool = False) -> float:
         """Publishes the newest result of a claimed frame, or where it has none what stands in for it. Returns the time
         that this took in ms; 0 where it failed or came second."""
         try:
@@ -460,7 +460,9 @@ class FramePipeline:
                 self._open.remove(frame)
                 frame.is_in_time = record.is_in_time
                 if frame.attempts == 1:
-                    self._task.times.publishing.observe(max(0.0, published_ms - frame.claimed_ms))
+                    times = self._task.times
+                    reserve = times.publishing_beside if is_beside else times.publishing
+                    reserve.observe(max(0.0, published_ms - frame.claimed_ms))
             self._client.on_ready()
             self._client.on_record(record)
             return record.publish_ms

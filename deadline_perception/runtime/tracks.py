@@ -13,7 +13,12 @@ from functools import partial
 
 import numpy as np
 
-from deadline_perception.core.detections import Detections, match_objects
+from deadline_perception.core.detections import (
+    Detections,
+    exchange_pairs,
+    overlap_of_equals,
+    pair_most_first,
+)
 
 # How the noise of acceleration follows the innovations: the share of the way taken per result, in logarithms; the most
 # that one result or one innovation, squared in variances, may count; and the limits of its factor.
@@ -102,11 +107,16 @@ class Tracks:
         expected[:, 2:] = np.maximum(expected[:, 2:], 0.0)
         expected[:, 2:] += np.where(is_guess, *_ROOM) * np.sqrt(variance[0, :, :2])
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
-        old, new = self._same(expected, is_guess, detections)
-        known = self._times_seen[old] >= 2
-        if known.sum() >= _LEAST_OF_ALL:  # the camera yaws: looked for where all have gone
-            expected[:, :2] += np.median((measured[new] - expected[old])[known, :2], axis=0)
-            old, new = self._same(expected, is_guess, detections)
+        min_iou = np.where(is_guess, *_MIN_IOU)
+        of_detections = detections.boxes_xyxy_px, detections.labels
+        overlap = overlap_of_equals((_corners(expected), self._labels), of_detections, min_iou)
+        pairs = pair_most_first(overlap)
+        shifts = (measured[pairs[1]] - expected[pairs[0]])[self._times_seen[pairs[0]] >= 2, :2]
+        if len(shifts) >= _LEAST_OF_ALL:  # the camera yaws: looked for where all have gone
+            expected[:, :2] += np.median(shifts, axis=0)
+            overlap = overlap_of_equals((_corners(expected), self._labels), of_detections, min_iou)
+            pairs = pair_most_first(overlap)
+        old, new = exchange_pairs(overlap, *pairs)
         ids = np.zeros(count, np.int64)
         ids[new] = self._ids[old]
         born = ids == 0
@@ -184,13 +194,6 @@ class Tracks:
         order = np.argsort(-found.scores, kind='stable')
         left_top, right_bottom = np.split(found.boxes_xyxy_px[order], 2, axis=1)
         return found.at(order[(right_bottom > left_top).all(axis=1)])  # those that still are in it
-
-    def _same(
-        self, expected: np.ndarray, is_guess: np.ndarray, detections: Detections
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs of objects, expected in boxes of centres and sizes `[N, 4]`, and detections; see `match_objects`."""
-        boxes = Detections(_corners(expected), self._scores, self._labels)
-        return match_objects(boxes, detections, np.where(is_guess, *_MIN_IOU))
 
     def _adapt(self, innovations: np.ndarray, times_seen: np.ndarray) -> None:
         """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""
