@@ -20,6 +20,7 @@ from __future__ import annotations
 import gc
 import os
 import statistics
+import threading
 import time
 from collections.abc import Sequence
 
@@ -35,10 +36,11 @@ from deadline_perception.decision.speed_budget import TableBudget
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.report.scenario import with_speed_in_every_frame
+from deadline_perception.runtime.detection_stream import DetectionStream
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import NetworkOptions
 from deadline_perception.runtime.pipeline import FrameRules
-from deadline_perception.system.priority import Role
+from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.profile import wait_for_frame
@@ -69,26 +71,49 @@ while True:
 
 
 class Monitor:
-    """The slowdown as the contention monitor measures it, its probe as often as that node runs it."""
+    """The slowdown as the contention monitor measures it, its probe as often as that node runs it. On a thread of its
+    own, as it is a process of its own there: a probe takes some 10 ms, and must not hold up the camera.
 
-    def __init__(self) -> None:
+    Args:
+        stream: is told what is measured.
+        priority: of the detector.
+    """
+
+    def __init__(self, stream: DetectionStream, priority: ThreadPriority) -> None:
+        self._stream = stream
+        self._priority = priority
         self._probe, self._estimator = Probe(rounds=PROBE_ROUNDS), SlowdownEstimator()
-        self._next_ms = 0.0
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, name='monitor')
+
+    def __enter__(self) -> Monitor:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
 
     def on_frame(self, record: JobRecord) -> None:
         """Takes in a frame that its network ended."""
         if record.result is not None:
-            self._estimator.observe_frame(record.forecast_ms, record.network_ms, record.bound_ms)
+            with self._lock:
+                self._estimator.observe_frame(
+                    record.forecast_ms, record.network_ms, record.bound_ms
+                )
 
-    def poll(self) -> float | None:
-        """The slowdown; None where no probe is due."""
-        begun_ms = now_ms()
-        if begun_ms < self._next_ms:
-            return None
-        probe_ms = self._probe.run()
-        self._next_ms = begun_ms + max(probe_ms / PROBE_SHARE, 1000.0 / MONITOR_RATE_HZ)
-        self._estimator.observe_probe(probe_ms, self._probe.idle_ms)
-        return self._estimator.slowdown
+    def _watch(self) -> None:
+        self._priority.raise_thread(Role.SUPPORTING)
+        pause_s = 0.0
+        while not self._ended.wait(pause_s):
+            begun_ms = now_ms()
+            probe_ms = self._probe.run()
+            with self._lock:
+                self._estimator.observe_probe(probe_ms, self._probe.idle_ms)
+                slowdown = self._estimator.slowdown
+            self._stream.on_contention(slowdown, 'probe')
+            period_ms = max(probe_ms / PROBE_SHARE, 1000.0 / MONITOR_RATE_HZ)
+            pause_s = max(0.0, begun_ms + period_ms - now_ms()) / 1000.0
 
 
 def drive_on(
@@ -99,15 +124,15 @@ def drive_on(
 ) -> tuple[list[JobRecord], int, str]:
     """The drive at the camera's pace until the time is up; records of its frames, how many images were replaced, and
     the priority in force."""
-    monitor, records, next_number, replaced = Monitor(), [], 0, 0
+    records, next_number, replaced = [], 0, 0
     rules = FrameRules(spare_next_image=True)
-    with detector.stream(rules=rules, on_late_record=monitor.on_frame) as stream:
-        detector.priority.raise_thread(Role.SUPPORTING)  # of the probe, as in its node
+    with (
+        detector.stream(rules=rules, on_late_record=lambda late: monitor.on_frame(late)) as stream,
+        Monitor(stream, detector.priority) as monitor,
+    ):
+        detector.priority.raise_thread(Role.SUPPORTING)  # receives images
         begun_ms = now_ms()
         while now_ms() - begun_ms < 1000.0 * limit_s:
-            slowdown = monitor.poll()
-            if slowdown is not None:
-                stream.on_contention(slowdown, 'probe')
             # The newest image there is, or the next to come.
             number = max(next_number, int((now_ms() - begun_ms) / PERIOD_MS))
             dropped, next_number = number - next_number, number + 1
