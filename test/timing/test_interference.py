@@ -14,6 +14,13 @@ def test_every_window_by_hand() -> None:
     assert found.taken_ms == pytest.approx((0.5, 1.0, 2.0, 3.0, 3.0, 6.0, 15.0, 30.0, 60.0))
 
 
+def test_a_longer_window_with_less_time_left_ends_what_fitted_the_shorter_one_later() -> None:
+    """8 of 10 ms are left, of 16 ms 6: 8.5 ms have ended where 20 ms have left 10."""
+    interference = Interference((10.0, 16.0, 20.0), (2.0, 10.0, 10.0))
+    ended_ms = interference.response_ms(np.array([0.0, 1.0, 8.5, 12.0]))
+    assert ended_ms == pytest.approx([0.0, 3.0, 18.5, 24.0])
+
+
 def test_response_time_by_hand() -> None:
     """3 ms of each 10 ms: 6 ms have ended after 9, since interruptions take 3 of these."""
     interference = Interference((5.0, 10.0, 20.0), (3.0, 3.0, 6.0))
