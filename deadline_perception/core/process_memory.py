@@ -11,11 +11,14 @@ import re
 import resource
 from pathlib import Path
 
+from deadline_perception.core.stopwatch import now_ms
+
 # Some of what a frame allocates; its first run on a path touches the rest.
 _FRAME_BYTES = 2**25
 _BLOCK_BYTES = 2**20
 _PAGE_BYTES = 4096
 _HUGE_PAGE_BYTES = 2**21
+_MOST_COLLAPSING_MS = 1000.0
 _MADV_DONTNEED = 4  # of sys/mman.h
 _MADV_COLLAPSE = 25  # of it, since Linux 6.1
 _MCL_ON_FAULT = 7  # of it: MCL_CURRENT, MCL_FUTURE and MCL_ONFAULT, as torch maps gigabytes that it never touches
@@ -109,9 +112,10 @@ def use_huge_pages() -> None:
 
     The processor then looks up fewer addresses, which it has to do anew after each pause. Where the kernel cannot (before
     Linux 6.1, with `transparent_hugepage` at `never`, in a sandbox without page maps) all stays as it is. Takes half a
-    second.
+    second, and at most one: what a program around a detector holds besides may be gigabytes.
     """
     trim_memory()
+    end_ms = now_ms() + _MOST_COLLAPSING_MS
     library = ctypes.CDLL(None)
     page_bytes = resource.getpagesize()
     maps = Path('/proc/self/maps').read_text(errors='replace')
@@ -120,6 +124,8 @@ def use_huge_pages() -> None:
             first = -(-int(mapping[1], 16) // _HUGE_PAGE_BYTES) * _HUGE_PAGE_BYTES
             last = int(mapping[2], 16) - _HUGE_PAGE_BYTES
             for address in range(first, last + 1, _HUGE_PAGE_BYTES):
+                if now_ms() > end_ms:
+                    return
                 pagemap.seek(address // page_bytes * 8)
                 flags = pagemap.read(_HUGE_PAGE_BYTES // page_bytes * 8)
                 present = sum(highest >> 7 for highest in flags[7::8])
