@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import IO
@@ -169,6 +169,23 @@ def one_thread() -> None:
     """PyTorch on one thread, whatever a test before has set: several would wait for each other on a busy machine."""
     if 'torch' in sys.modules:
         sys.modules['torch'].set_num_threads(1)
+
+
+@pytest.fixture(scope='session', autouse=True)
+def frames_are_timed_at_once() -> Iterator[None]:
+    """No rest of 40 ms before each, and no seconds for the pages of all that a worker holds: the times that tests
+    measure in their own process are of no interest. Every process that they start does both."""
+    left_out = (
+        'runtime.loading.give_back_memory',
+        'runtime.loading.use_huge_pages',
+        'timing.profile.use_huge_pages',
+        'timing.profile.wait_for_frame',
+        'timing.transferred_profile.wait_for_frame',
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name in left_out:
+            patch.setattr(f'deadline_perception.{name}', lambda: None)
+        yield
 
 
 @pytest.fixture(scope='session')
