@@ -234,11 +234,10 @@ def main(run: Run) -> int:
         raise ValueError(
             f'--only is {", ".join(sorted(unknown))}, expected some of {", ".join(read)}'
         )
-    verdicts = []
+    of_each = _QUICK_OF_KIND if run.quick else None
     with tempfile.TemporaryDirectory() as folder:
-        of_each = _QUICK_OF_KIND if run.quick else None
-        for case in all_cases(Path(folder), weights, args.only, of_each):
-            verdicts.append((case, try_case(case, read[case.kind], Path(folder))))
+        cases = all_cases(Path(folder), weights, args.only, of_each)
+        verdicts = [(case, try_case(case, read[case.kind], Path(folder))) for case in cases]
     show_kinds(verdicts)
     rows = [
         {

@@ -327,8 +327,7 @@ def _png(width: int, height: int, blocks: int) -> bytes:
 
     fold, size = zlib.compressobj(wbits=-15), struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0)
     block = fold.compress(bytes(10_000_000)) + fold.flush(zlib.Z_FULL_FLUSH)
-    # Adler-32 of zeros: one half stays 1, the other counts them
-    end = b'\x03\x00' + struct.pack('>HH', blocks * 10_000_000 % 65521, 1)
+    end = b'\x03\x00' + struct.pack('>HH', blocks * 10_000_000 % 65521, 1)  # Adler-32 of zeros
     chunks = ((b'IHDR', size), (b'IDAT', b'\x78\x9c' + block * blocks + end), (b'IEND', b''))
     return b'\x89PNG\r\n\x1a\n' + b''.join(chunk(*one) for one in chunks)
 
