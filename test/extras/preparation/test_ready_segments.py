@@ -50,11 +50,9 @@ def run_without_torch(program, *words):
 def test_every_segment_of_shipped_weights_has_a_model_of_its_shapes(name, repository, tmp_path):
     program = """
 from deadline_perception.engines.segment_store import store_origin
-from deadline_perception.extras.preparation import segment_choice
 from deadline_perception.extras.preparation.segments import prepare
 from deadline_perception.extras.preparation.segment_models import SegmentModels
 from deadline_perception.extras.preparation.store_writer import StoreWriter
-segment_choice.times_ms = lambda *given: (2.0, 1.0)  # which form is faster, is not asked here
 weights, folder = map(Path, sys.argv[1:])
 network, _ = load_network(weights, 'cpu')
 models = SegmentModels.load(weights.with_suffix('.quantised'), network.weights_hash)
