@@ -6,8 +6,7 @@
 hold what a terminal obeys, and for every kind files that are empty, noise, cut, a pipe or a device without end.
 Each is read in a process of its own, as a command reads it, within limits of processor time, time and memory. A case is
 fine when it is read, or ends in one printable line and status 1; what libpng, OpenCV and OpenVINO print before it is
-theirs. Nothing of a file may be run. Ends with status 1 where
-one is not. Writes results/hostile.json.
+theirs. Nothing of a file may be run. Ends with status 1 where one is not. Writes results/hostile.json.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from parts.hostile_files import MARK, Case, all_cases
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.images.image_message import to_bgr
+from deadline_perception.core.process_memory import trim_memory
 from deadline_perception.core.untrusted_file import MIB, read_bytes
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
@@ -61,8 +61,7 @@ from deadline_perception.tools.support.model_arguments import read_classes
 
 PROCESSOR_S, LONGEST_S = 30, 120.0  # of one file; the latter on a busy machine
 MOST_MB = 1200  # of memory in use beyond what the process began with
-# Beyond what it began with: what is asked for and not used does not harm, up to here.
-_ADDRESS_BYTES = 2**33
+_ADDRESS_BYTES = 2**33  # asked for beyond what it began with; what is not used does no harm
 _QUICK_OF_KIND = 3  # of each kind, its own files before those that are damaged
 _MOST_CHARACTERS = 4200  # of the line
 _UNCAUGHT = 70
@@ -140,6 +139,7 @@ def _read_bag(file: Path) -> None:
 def try_case(case: Case, read: Callable[[Path], object], folder: Path) -> Verdict:
     """Reads one file in a process of its own, which begins as a copy of this one."""
     printed, began_s, (reading, writing) = folder / 'printed', time.monotonic(), os.pipe()
+    trim_memory()  # what is free here and in the copy would hide as much of what the file takes
     child = os.fork()
     if not child:
         os.write(writing, f'{psutil.Process().memory_info().rss / 2**20}'.encode())
@@ -234,11 +234,10 @@ def main(run: Run) -> int:
         raise ValueError(
             f'--only is {", ".join(sorted(unknown))}, expected some of {", ".join(read)}'
         )
-    verdicts = []
+    of_each = _QUICK_OF_KIND if run.quick else None
     with tempfile.TemporaryDirectory() as folder:
-        of_each = _QUICK_OF_KIND if run.quick else None
-        for case in all_cases(Path(folder), weights, args.only, of_each):
-            verdicts.append((case, try_case(case, read[case.kind], Path(folder))))
+        cases = all_cases(Path(folder), weights, args.only, of_each)
+        verdicts = [(case, try_case(case, read[case.kind], Path(folder))) for case in cases]
     show_kinds(verdicts)
     rows = [
         {

@@ -54,33 +54,35 @@ def test_results_of_a_quick_run_never_replace_published_ones(load_benchmark, mon
 
 
 def test_what_a_script_takes_from_the_package_and_from_those_beside_it_is_there(repository):
-    package = _trees(repository / 'deadline_perception', repository)
+    package = _modules(repository / 'deadline_perception', repository)
     for folder in (repository / 'benchmarks', *repository.glob('research/*')):
-        scripts = _trees(folder, folder)
+        scripts = _modules(folder, folder)
         known = package | scripts
-        for name, tree in scripts.items():
-            for node in ast.walk(tree):
+        for name, file in scripts.items():
+            for node in ast.walk(_parsed(file)):
                 if isinstance(node, ast.ImportFrom) and node.module in known:
                     missing = {alias.name for alias in node.names} - defined(known[node.module])
                     missing = {one for one in missing if f'{node.module}.{one}' not in known}
                     assert not missing, f'{folder.name}/{name}.py, of {node.module}'
 
 
-def _trees(folder: Path, root: Path) -> dict[str, ast.Module]:
-    """What is parsed of a folder's modules, by the names that they have from `root` on."""
+def _modules(folder: Path, root: Path) -> dict[str, Path]:
+    """A folder's modules, by the names that they have from `root` on."""
     return {
-        '.'.join(file.relative_to(root).with_suffix('').parts).removesuffix('.__init__'): ast.parse(
-            file.read_text(encoding='utf-8')
-        )
+        '.'.join(file.relative_to(root).with_suffix('').parts).removesuffix('.__init__'): file
         for file in folder.rglob('*.py')
     }
 
 
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding='utf-8'))
+
+
 @functools.cache
-def defined(tree: ast.Module) -> set[str]:
+def defined(file: Path) -> set[str]:
     """Names that a module binds at its top."""
     names = set()
-    for top in tree.body:
+    for top in _parsed(file).body:
         if isinstance(top, (ast.FunctionDef, ast.ClassDef)):
             names.add(top.name)
         elif isinstance(top, (ast.Import, ast.ImportFrom)):
@@ -97,10 +99,3 @@ def test_every_test_and_script_that_make_gpu_runs_is_there(load_benchmark, repos
     scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
     assert {*gpu.CUDA_TESTS} <= {*scripts}
     assert not [script for script in scripts if not (repository / script).exists()]
-
-
-def test_no_image_is_both_fitted_on_and_measured(load_benchmark):
-    for kind in load_benchmark('first_pass').KINDS.values():
-        if kind.fitted and kind.fitted[0] == kind.measured[0]:
-            (length, places), (other_length, other_places) = kind.fitted[1], kind.measured[1]
-            assert length == other_length and not set(places) & set(other_places)

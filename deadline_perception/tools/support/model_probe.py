@@ -72,12 +72,13 @@ def resident_mb() -> float:
 def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     use_threads(order['threads'])
     spec, images = ModelSpec(**order['spec']), arrays['images']
-    import torchvision  # noqa: F401  libraries are not what a model takes
-
+    # Libraries are not what a model takes; an exported one needs no torch, which takes seconds to load.
     if spec.kind == 'onnx':
         from deadline_perception.engines.openvino_library import openvino_core
 
         openvino_core()  # loads what drives the CPU
+    else:
+        import torchvision  # noqa: F401
     before_mb, begun_ms = resident_mb(), now_ms()
     try:
         network = load_model(spec, order['device'], order['engine'])

@@ -95,7 +95,7 @@ def test_weights_of_another_kind_are_refused(saved, tmp_path, change, message):
         load_detector(file)
 
 
-def large_files(folder):
+def large_files(folder, known):
     """Files of at most some MB that describe networks of many GB, and what is said of each."""
     wide = replace(
         COMPACT,
@@ -114,7 +114,6 @@ def large_files(folder):
         for name, tensor in network.state_dict().items()
     }
     bias = {'rpn.outputs.bias': {'dtype': 'F16', 'shape': [10**12], 'data_offsets': [0, 2]}}
-    known = build_detector('compact', NAMES).network_hash
     cases = [
         ({'skip_groups': [[1] * 100_000, [], [], []]}, NAMES, {}, '', 'blocks is 100004'),
         ({'stem_channels': 10**12}, NAMES, {}, '', 'number of channels is 1000000000000'),
@@ -131,8 +130,8 @@ def large_files(folder):
         yield file, said
 
 
-def test_a_file_does_not_decide_how_much_memory_is_taken(tmp_path):
-    files = list(large_files(tmp_path))
+def test_a_file_does_not_decide_how_much_memory_is_taken(saved, tmp_path):
+    files = list(large_files(tmp_path, saved[0].network_hash))
     program = (
         'import json, resource, sys\nfrom pathlib import Path\n'
         'from deadline_perception.networks.weights_file import CheckpointError\n'
