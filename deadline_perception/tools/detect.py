@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     check_view_arguments(args)
     check_folder('--out', args.out)
     source = open_shown(args.source)
+    args.out.mkdir(parents=True, exist_ok=True)  # where it cannot be, before a network is prepared
     stop = StopRequest()
     from deadline_perception.extras.report.answer_view import drawn, viewed
     from deadline_perception.extras.report.found_objects import FoundObjects

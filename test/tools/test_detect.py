@@ -99,15 +99,17 @@ def test_a_video_becomes_a_video(tmp_path, capsys):
     [
         (('nowhere.jpg',), "source 'nowhere.jpg' does not exist"),
         (('broken.jpg', '--model', 'nowhere'), 'broken.jpg cannot be decoded, expected a JPEG'),
-        (('97',), r'webcam 97 \(/dev/video97\) cannot be opened'),
+        (('97',), r'^deadline-perception detect: webcam 97 \(/dev/video97\) cannot be opened'),
         (('x.jpg', '--budget', '0'), '--budget is 0 ms, expected more than 0'),
         (('x.jpg', '--min-score', '2'), '--min-score is 2.0, expected 0 to 1'),
         (('x.jpg', '--out', 'x.txt'), '--out is x.txt, which is a file; expected a folder'),
+        (('x.jpg', '--out', '/proc/out', '--model', 'nowhere'), '/proc/out cannot be used'),
     ],
 )
 def test_arguments_are_looked_at_before_a_network_is_loaded(words, message, capfd, tmp_path):
     (tmp_path / 'x.txt').write_text('')
     (tmp_path / 'broken.jpg').write_text('no picture')
+    write_images(tmp_path, [grey(48, 64)]).joinpath('0.png').rename('x.jpg')
     assert main(['detect', *words]) == 1
     error = capfd.readouterr().err
     assert re.search(message, error) and 'loading' not in error

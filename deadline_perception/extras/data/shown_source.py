@@ -107,6 +107,7 @@ def open_shown(text: str, split: str | None = None) -> ShownSource:
 def _open_camera(number: int):
     from deadline_perception.core.opencv import cv2
 
+    cv2.utils.logging.setLogLevel(0)  # its warnings, as the error below says what is wrong
     capture = cv2.VideoCapture(number)
     if not capture.isOpened():
         capture.release()
