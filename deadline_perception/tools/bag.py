@@ -1,7 +1,7 @@
 """Turn a driving sequence into an mcap bag: images, camera info, speed and ground truth.
 
-SOURCE is 'drive' for a rendered drive ('drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of
-Cityscapes or BDD100K, a video, or another bag. OUT that ends with .mcap becomes one file, any other name a bag folder
+SOURCE is 'drive' for a rendered drive ('drive:seed=3,seconds=40'), a data set (Cityscapes, BDD100K, KITTI, COCO, YOLO,
+Pascal VOC; docs/datasets.md), a video, a folder of images, or another bag. OUT that ends with .mcap becomes one file, any other name a bag folder
 that `ros2 bag play` takes.
 """
 
