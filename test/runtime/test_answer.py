@@ -15,17 +15,23 @@ CLASSES = Classification(np.array([0.25, 0.75]))
 TWO = Detections([[0, 1, 20.126, 31], [4, 5, 6, 7]], [0.75, 0.5], [1, 0], [7, 9])
 
 
-def _answer(result, budget_ms=50.0):
-    """One that was coasted 12 ms after its image had come, without a path."""
+def _answer(result, budget_ms=50.0, outcome=Outcome.COASTED):
+    """One that came 12 ms after its image, without a path."""
     job = Job(SimpleNamespace(image_bgr=IMAGE), 1000.0, StampReading(0.0, '', 0))
     job.conditions = Conditions(budget_ms, 1.0, '')
-    return Answer(result, ('car', 'person'), job.record(Outcome.COASTED, 1012.0))
+    return Answer(result, ('car', 'person'), job.record(outcome, 1012.0))
 
 
 def test_an_answer_without_objects_is_true_and_empty():
     answer = _answer(None)
     assert answer and list(answer) == []
     assert answer.labels.dtype == np.int64
+
+
+def test_a_result_of_its_own_that_was_published_too_late_is_told_as_a_miss():
+    answer = _answer(ONE, 11.0, Outcome.DETECTED)
+    assert repr(answer) == '<Answer 1 objects, no path, 12.0 of 11 ms, detected, missed>'
+    assert repr(_answer(ONE)).endswith('coasted, missed>')
 
 
 def test_objects_come_one_by_one_with_the_ids_of_their_tracks_and_minus_one_without():
