@@ -101,9 +101,9 @@ class Answer:
 
     @property
     def outcome(self) -> Outcome:
-        """`DETECTED`: its own result, and a miss only where it was held up as it was published (`in_time`). `COASTED`: tracks of earlier images, moved on, because its own result
-        was not in time. `LATE`: its own result after the deadline, of an image of its own that was promised nothing, or
-        where rules ask for it."""
+        """`DETECTED`: its own result, in time unless it was held up as it was published. `COASTED`: tracks of earlier
+        images, moved on, because its own result was not in time. `LATE`: its own result after the deadline, of an image
+        of its own that was promised nothing, or where rules ask for it."""
         return self.record.outcome
 
     @property

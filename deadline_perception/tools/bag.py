@@ -1,8 +1,8 @@
 """Turn a driving sequence into an mcap bag: images, camera info, speed and ground truth.
 
 SOURCE is 'drive' for a rendered drive ('drive:seed=3,seconds=40'), a data set (Cityscapes, BDD100K, KITTI, COCO, YOLO,
-Pascal VOC; docs/datasets.md), a video, a folder of images, or another bag. OUT that ends with .mcap becomes one file, any other name a bag folder
-that `ros2 bag play` takes.
+Pascal VOC; docs/datasets.md), a video, a folder of images, or another bag. OUT that ends with .mcap becomes one file,
+any other name a bag folder that `ros2 bag play` takes.
 """
 
 from __future__ import annotations
