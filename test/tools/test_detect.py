@@ -15,7 +15,7 @@ from deadline_perception.core.images.image_file import load_image
 from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.data.shown_source import ShownImage, ShownSource, open_shown
 from deadline_perception.tools.command_line import main
-from deadline_perception.tools.detect import _Pictures, too_little_time
+from deadline_perception.tools.detect import _Pictures, loose_bounds, too_little_time
 
 MODEL = 'invented_networks:make_magnifier'
 DRIVE = ShownSource('drive', None, 10.0)
@@ -63,7 +63,10 @@ def test_images_that_are_not_answered_in_time_are_told_with_what_to_do(tmp_path,
     assert '0 answered within 0.01 ms' in said and '--budget 0.03 gives more time' in said
 
 
-def test_too_little_time_names_other_programs_only_where_they_are():
+def test_what_to_do_about_times_is_told_where_it_helps():
+    told = loose_bounds([1.0, *[7.1] * 20], 'street')
+    assert told.startswith('bounds are 7 times') and told.endswith('profile --weights street')
+    assert loose_bounds([2.0] * 21, 'street') == loose_bounds([7.0], 'street') == ''
     busy = 'this machine is busy (load 9.9 on 2 cores): try again when it is not; --budget'
     for load, words in ((1.5, '--budget 300 gives more time'), (9.94, busy)):
         assert too_little_time(100.0, load, 2).startswith(words)
@@ -71,8 +74,7 @@ def test_too_little_time_names_other_programs_only_where_they_are():
 
 
 def test_an_image_that_cannot_be_read_is_skipped_and_named(tmp_path, capsys):
-    photographs(tmp_path / 'photos', 3)
-    (tmp_path / 'photos/1.png').write_bytes(b'')
+    (photographs(tmp_path / 'photos', 3) / '1.png').write_bytes(b'')
     assert detect(tmp_path / 'photos') == 1
     told = capsys.readouterr()
     assert '1 of 3 images skipped: ' in told.out + told.err and '1.png' in told.out + told.err
@@ -81,8 +83,9 @@ def test_an_image_that_cannot_be_read_is_skipped_and_named(tmp_path, capsys):
 
 
 def test_a_video_becomes_a_video(tmp_path, capsys):
-    images = [grey(48, 64, 10 * value) for value in range(6)]
-    assert detect(write_video(tmp_path / 'drive.avi', images)) == 0
+    assert (
+        detect(write_video(tmp_path / 'drive.avi', [grey(48, 64, 10 * i) for i in range(6)])) == 0
+    )
     assert 'wrote out/detect/drive.mp4' in capsys.readouterr().out
     video = cv2.VideoCapture('out/detect/drive.mp4')
     assert int(video.get(cv2.CAP_PROP_FRAME_COUNT)) == 6
