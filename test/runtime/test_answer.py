@@ -56,12 +56,9 @@ def test_json_holds_all_of_it_and_null_where_there_is_no_number():
 def test_coco_has_boxes_by_width_and_height_and_categories_from_one_on():
     first, second = _answer(TWO).to_coco(image_id=4)
     known = {'image_id': 4, 'category_id': 2, 'iscrowd': 0, 'score': 0.75, 'track_id': 7}
-    assert second['category_id'] == 1 and first == {
-        **known,
-        'bbox': [0.0, 1.0, 20.13, 30.0],
-        'area': 603.9,
-    }
-    assert 'track_id' not in _answer(ONE).to_coco()[0] and _answer(None).to_coco() == []
+    assert first == {**known, 'bbox': [0.0, 1.0, 20.13, 30.0], 'area': 603.9}
+    assert second['category_id'] == 1 and 'track_id' not in _answer(ONE).to_coco()[0]
+    assert _answer(None).to_coco() == []
 
 
 def test_supervision_takes_boxes_scores_classes_names_and_ids():
