@@ -20,10 +20,9 @@ def main(file: str, out: str = 'overlay.mp4', model: str = 'street', ms: float =
     with DeadlineDetector(model) as detector:
         pictures = (each.draw() for each in detector.answers(frames, ms, rate_hz=source.rate_hz))
         first = next(pictures)
-        size = first.shape[1::-1]
-        video = cv2.VideoWriter(out, MP4, source.rate_hz, size)
+        video = cv2.VideoWriter(out, MP4, source.rate_hz, first.shape[1::-1])
         for picture in chain([first], pictures):
-            video.write(cv2.resize(picture, size))  # others would be left out
+            video.write(cv2.resize(picture, first.shape[1::-1]))  # others would be left out
 
 
 if __name__ == '__main__':

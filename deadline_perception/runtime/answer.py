@@ -40,7 +40,7 @@ class Answer:
     record: JobRecord
 
     def __repr__(self) -> str:
-        when = 'in time' if self.in_time else self.outcome.name.lower()
+        when = 'in time' if self.in_time else f'{self.outcome.name.lower()}, missed'
         found = f'{len(self.names)} objects, ' if isinstance(self.result, Detections) else ''
         path = self.path or 'no path'
         limit = f' of {self.budget_ms:g}' * math.isfinite(self.budget_ms)
@@ -101,9 +101,9 @@ class Answer:
 
     @property
     def outcome(self) -> Outcome:
-        """`DETECTED`: its own result, in time. `COASTED`: tracks of earlier images, moved on, because its own result
-        was not in time. `LATE`: its own result after the deadline, of an image of its own that was promised nothing, or
-        where rules ask for it."""
+        """`DETECTED`: its own result, in time unless it was held up as it was published. `COASTED`: tracks of earlier
+        images, moved on, because its own result was not in time. `LATE`: its own result after the deadline, of an image
+        of its own that was promised nothing, or where rules ask for it."""
         return self.record.outcome
 
     @property

@@ -1,8 +1,8 @@
 """Turn a driving sequence into an mcap bag: images, camera info, speed and ground truth.
 
-SOURCE is 'drive' for a rendered drive ('drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of
-Cityscapes or BDD100K, a video, or another bag. OUT that ends with .mcap becomes one file, any other name a bag folder
-that `ros2 bag play` takes.
+SOURCE is 'drive' for a rendered drive ('drive:seed=3,seconds=40'), a data set (Cityscapes, BDD100K, KITTI, COCO, YOLO,
+Pascal VOC; docs/datasets.md), a video, a folder of images, or another bag. OUT that ends with .mcap becomes one file,
+any other name a bag folder that `ros2 bag play` takes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def _summary(sequence: Sequence, out: Path, count: int) -> str:
     frames = sequence.frames
     files = [out] if out.is_file() else [file for file in out.rglob('*') if file.is_file()]
     size_mb = sum(file.stat().st_size for file in files) / 1e6
-    objects = sum(len(frame.ground_truth) for frame in frames if frame.ground_truth is not None)
+    ground_truths = [frame.ground_truth for frame in frames if frame.ground_truth is not None]
+    objects = sum(int((~known.crowd).sum()) for known in ground_truths)
     speeds = [frame.speed_mps for frame in frames if frame.speed_mps is not None]
     moving = f'{min(speeds):.1f} to {max(speeds):.1f} m/s' if speeds else 'no speed'
     return (

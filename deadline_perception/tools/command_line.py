@@ -47,7 +47,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
     """Says defaults only where they say something."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        says_nothing = action.default in (None, []) or action.default is False
+        says_nothing = action.default in (None, [], '') or action.default is False
         return action.help if says_nothing else super()._get_help_string(action)
 
 

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--source',
         default='drive',
-        help='drive (rendered), a COCO, Cityscapes or BDD100K folder, a '
+        help='drive (rendered), a data set (Cityscapes, BDD100K, KITTI, COCO, YOLO, Pascal VOC), a folder of images, a '
         'video, or a recorded bag with camera images',
     )
     parser.add_argument('--classes', metavar='NAME|FILE', help=CLASSES_HELP)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
+from deadline_perception.core.errors import command_line
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.extras.data.image_folder import file_of
@@ -29,6 +32,8 @@ from deadline_perception.tools.support.stop_request import StopRequest
 from deadline_perception.tools.support.terminal import progress_bar, say
 
 MOST_BUDGET_MS = 60_000.0
+_LOOSE_BOUNDS = 3.0  # times what the network took, median
+_LEAST_IMAGES = 20  # for a word about their bounds
 _LISTED = 10  # pictures, each with a line of its own
 
 
@@ -67,12 +72,14 @@ def run(args: argparse.Namespace) -> int:
     check_view_arguments(args)
     check_folder('--out', args.out)
     source = open_shown(args.source)
+    args.out.mkdir(parents=True, exist_ok=True)  # where it cannot be, before a network is prepared
     stop = StopRequest()
     from deadline_perception.extras.report.answer_view import drawn, viewed
     from deadline_perception.extras.report.found_objects import FoundObjects
 
     view = open_view() if args.show else None
     in_time = 0
+    looseness: list[float] = []  # bound of each path over the time that it took
     unreadable: list[str] = []
     with open_detector(args) as detector:
         found = FoundObjects(detector.class_names)
@@ -86,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
             for image in source.images(unreadable.append):
                 answer = detector.detect(image.image_bgr, args.budget, stamp_ns=image.stamp_ns)
                 in_time += answer.in_time
+                if answer.network_ms > 0.0 and math.isfinite(answer.bound_ms):
+                    looseness.append(answer.bound_ms / answer.network_ms)
                 time_s = image.stamp_ns / 1e9 if image.stamp_ns else found.images / source.rate_hz
                 frame = viewed(image.image_bgr, answer, time_s)
                 file = pictures.add(image, drawn(frame))
@@ -104,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
     print(f'found on {images}: {kinds}; {in_time} answered within {args.budget:g} ms')
     if 2 * in_time < found.images:
         print(too_little_time(args.budget, os.getloadavg()[0], os.cpu_count() or 1))
+    elif words := loose_bounds(looseness, args.model):
+        print(words)
     print(
         f'wrote {pictures.place}, {args.out / "detections.json"} (COCO), {args.out / "detections.csv"}'
     )
@@ -127,6 +138,21 @@ def too_little_time(budget_ms: float, load: float, cores: int) -> str:
         return more
     return (
         f'this machine is busy (load {load:.1f} on {cores} cores): try again when it is not; {more}'
+    )
+
+
+def loose_bounds(looseness: Sequence[float], model: str) -> str:
+    """What to do where bounds keep paths from running that would have fitted; empty where they do not.
+
+    Args:
+        looseness: of each image, the bound of its path over the time that it took.
+        model: that was run.
+    """
+    if len(looseness) < _LEAST_IMAGES or median(looseness) <= _LOOSE_BOUNDS:
+        return ''
+    return (
+        f'bounds are {median(looseness):.0f} times what images took, so that smaller networks ran than would have '
+        f'fitted; once, on an idle machine: {command_line("profile")} --weights {model}'
     )
 
 

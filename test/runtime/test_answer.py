@@ -15,17 +15,21 @@ CLASSES = Classification(np.array([0.25, 0.75]))
 TWO = Detections([[0, 1, 20.126, 31], [4, 5, 6, 7]], [0.75, 0.5], [1, 0], [7, 9])
 
 
-def _answer(result, budget_ms=50.0):
-    """One that was coasted 12 ms after its image had come, without a path."""
+def _answer(result, budget_ms=50.0, outcome=Outcome.COASTED):
+    """One that came 12 ms after its image, without a path."""
     job = Job(SimpleNamespace(image_bgr=IMAGE), 1000.0, StampReading(0.0, '', 0))
     job.conditions = Conditions(budget_ms, 1.0, '')
-    return Answer(result, ('car', 'person'), job.record(Outcome.COASTED, 1012.0))
+    return Answer(result, ('car', 'person'), job.record(outcome, 1012.0))
 
 
 def test_an_answer_without_objects_is_true_and_empty():
     answer = _answer(None)
     assert answer and list(answer) == []
     assert answer.labels.dtype == np.int64
+
+
+def test_a_result_of_its_own_that_was_published_too_late_is_told_as_a_miss():
+    assert repr(_answer(ONE, 11.0, Outcome.DETECTED)).endswith('12.0 of 11 ms, detected, missed>')
 
 
 def test_objects_come_one_by_one_with_the_ids_of_their_tracks_and_minus_one_without():
@@ -51,17 +55,9 @@ def test_json_holds_all_of_it_and_null_where_there_is_no_number():
 
 def test_coco_has_boxes_by_width_and_height_and_categories_from_one_on():
     first, second = _answer(TWO).to_coco(image_id=4)
-    assert first == {
-        'image_id': 4,
-        'category_id': 2,
-        'iscrowd': 0,
-        'bbox': [0.0, 1.0, 20.13, 30.0],
-        'area': 603.9,
-        'score': 0.75,
-        'track_id': 7,
-    }
-    assert second['category_id'] == 1
-    assert 'track_id' not in _answer(ONE).to_coco()[0]
+    known = {'image_id': 4, 'category_id': 2, 'iscrowd': 0, 'score': 0.75, 'track_id': 7}
+    assert first == {**known, 'bbox': [0.0, 1.0, 20.13, 30.0], 'area': 603.9}
+    assert second['category_id'] == 1 and 'track_id' not in _answer(ONE).to_coco()[0]
     assert _answer(None).to_coco() == []
 
 
@@ -70,8 +66,7 @@ def test_supervision_takes_boxes_scores_classes_names_and_ids():
     found = _answer(TWO).to_supervision()
     np.testing.assert_array_equal(found.xyxy, TWO.boxes_xyxy_px)
     assert found.confidence.tolist() == [0.75, 0.5] and found.class_id.tolist() == [1, 0]
-    assert found.tracker_id.tolist() == [7, 9]
-    assert found['class_name'].tolist() == ['person', 'car']
+    assert found.tracker_id.tolist() == [7, 9] and found['class_name'].tolist() == ['person', 'car']
     assert _answer(ONE).to_supervision().tracker_id is None
     assert len(_answer(None).to_supervision()) == 0
 

@@ -54,9 +54,9 @@ def relabelled(
 def left_out(
     ground_truths: Iterable[GroundTruth], names: Many[str], wanted: Many[str]
 ) -> dict[str, int]:
-    """How many boxes `relabelled` leaves out, by name; classes without any are not named."""
+    """How many objects `relabelled` leaves out, by name; classes without any are not named."""
     counts = sum(
-        (np.bincount(known.labels, minlength=len(names)) for known in ground_truths),
+        (np.bincount(known.labels[~known.crowd], minlength=len(names)) for known in ground_truths),
         np.zeros(len(names), np.int64),
     )
     return {name: int(count) for name, count in zip(names, counts) if count and name not in wanted}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +108,8 @@ def open_shown(text: str, split: str | None = None) -> ShownSource:
 def _open_camera(number: int):
     from deadline_perception.core.opencv import cv2
 
+    with suppress(AttributeError):  # of OpenCV that cannot be silenced yet
+        cv2.utils.logging.setLogLevel(0)  # the error below says what is wrong
     capture = cv2.VideoCapture(number)
     if not capture.isOpened():
         capture.release()

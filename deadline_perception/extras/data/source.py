@@ -38,6 +38,7 @@ BAG_ENDINGS = ('.mcap', '.db3', '.mcap.zstd', '.db3.zstd')
 SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
 TRACKS = Path('images') / 'track'
+_MOST_LEVELS = 4  # from images/100k/val, or leftImg8bit/val/aachen, to the root
 _MOST_YAML_FILES = 20  # of a folder, that are opened to find YOLO's
 CLASSES_HELP = (
     'a shipped map (bdd100k, cityscapes, coco, kitti, open_images, voc) or a JSON or YAML file that renames or merges '
@@ -144,12 +145,14 @@ class Reader:
         find: takes a path that exists and the split that is asked for; gives what reads it, None where it is of another
             format.
         keeps_time: its images have times of their own, so that a rate leaves images out.
+        has_labels: labels lie in folders beside those of its images.
     """
 
     name: str
     looked_for: str
     find: Callable[[Path, str | None], Read | None]
     keeps_time: bool = False
+    has_labels: bool = False
 
 
 def known_sources() -> str:
@@ -266,9 +269,25 @@ def _images(path: Path, split: str | None) -> Read | None:
         if unread:
             raise ValueError(unread)
         return None
-    for line in filter(None, (unread_labels(path), unread)):
+    for line in filter(None, (_data_set_around(path) or unread_labels(path), unread)):
         warnings.warn(line, stacklevel=2)
     return partial(read_image_folder, path)
+
+
+def _data_set_around(path: Path) -> str:
+    """One line where a folder of images lies in a data set, whose labels are read by its root; else empty."""
+    for root in path.absolute().parents[:_MOST_LEVELS]:
+        for reader in READERS:
+            try:
+                is_found = reader.has_labels and reader.find(root, None) is not None
+            except (OSError, ValueError):  # a folder of other things that is only called so
+                continue
+            if is_found:
+                return (
+                    f'{path} is read as images without labels; it lies in {root} ({reader.name}): name that as the '
+                    'source to have them'
+                )
+    return ''
 
 
 # The first that knows a path reads it.
@@ -277,23 +296,35 @@ READERS = (
     Reader(f'a video ({", ".join(VIDEO_ENDINGS)})', '', _video, keeps_time=True),
     Reader(f'an image ({", ".join(IMAGE_ENDINGS)})', '', _image),
     Reader('a bag (.mcap, .db3)', 'metadata.yaml', _bag_folder, keeps_time=True),
-    Reader('the root of Cityscapes', ', '.join(IMAGE_FOLDERS), _cityscapes, keeps_time=True),
-    Reader('the root of BDD100K', 'images/100k', _bdd100k),
+    Reader(
+        'the root of Cityscapes',
+        ', '.join(IMAGE_FOLDERS),
+        _cityscapes,
+        keeps_time=True,
+        has_labels=True,
+    ),
+    Reader('the root of BDD100K', 'images/100k', _bdd100k, has_labels=True),
     Reader('a folder of its images/track', str(TRACKS), _bdd100k_tracks, keeps_time=True),
-    Reader('the root of KITTI (object or tracking)', 'training/image_2', _kitti_object),
+    Reader(
+        'the root of KITTI (object or tracking)',
+        'training/image_2',
+        _kitti_object,
+        has_labels=True,
+    ),
     Reader(
         'the root of KITTI (object or tracking)',
         'training/image_02',
         _kitti_tracking,
         keeps_time=True,
+        has_labels=True,
     ),
     Reader(
         'a COCO file, or a folder with one (val.json, annotations/instances_val2017.json)',
         ', '.join(COCO_NAMES),
         _coco,
     ),
-    Reader("YOLO's data.yaml, or a folder with it", 'data.yaml', _yolo),
-    Reader('a folder of Pascal VOC', 'Annotations and JPEGImages', _voc),
+    Reader("YOLO's data.yaml, or a folder with it", 'data.yaml', _yolo, has_labels=True),
+    Reader('a folder of Pascal VOC', 'Annotations and JPEGImages', _voc, has_labels=True),
     Reader('a bag (.mcap, .db3)', 'one .mcap or .db3 file', _bags, keeps_time=True),
     Reader('a folder of images', 'images', _images),
 )

@@ -16,6 +16,7 @@ def unread_labels(folder: Path) -> str:
         folder,
         folder / 'labels',
         folder.parent / 'labels',
+        folder.parent / 'gt',  # of MOT's img1
         folder.parent / 'labels' / folder.name,
         folder.parent.parent / 'labels' / folder.name,  # of images/val: labels/val
     )
@@ -25,6 +26,9 @@ def unread_labels(folder: Path) -> str:
             if any(is_form(file) for file in files[:_TRIED]):
                 many = f'{len(files)}' if len(files) < _LOOKED_AT else f'{_LOOKED_AT} and more'
                 return f'{folder}: {many} label files in the form of {form} lie in {place} and are not read; {remedy}'
+    for file in islice(folder.parent.glob('*.json'), _TRIED):  # of a folder `images` beside it
+        if _says('"images"', '"file_name"')(file):
+            return f'{folder}: labels in the form of COCO lie in {file} and are not read; name that as the source'
     return ''
 
 

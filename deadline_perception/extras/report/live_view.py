@@ -20,7 +20,7 @@ GRPC_PORT, WEB_PORT = 9876, 9090
 _MEMORY = '1GiB'  # of frames that a page which is opened later still gets
 _JPEG_QUALITY = 80
 _TIMES = (
-    ('budget', (230, 230, 230)),
+    ('budget', (140, 140, 140)),  # seen on a dark page and a light one
     ('bound', (242, 177, 52)),
     ('latency', (90, 170, 245)),
 )

@@ -34,6 +34,8 @@ def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     assert frame_names(sequence) == expected
     assert stamps_ns(sequence) == [0, 250_000_000]
     assert boxes_of(sequence) == [[4, 5, 24, 15], [40, 2, 43, 8]]
+    with pytest.warns(UserWarning, match=r'labels in the form of COCO lie in .*val.json and are'):
+        opened(coco_folder / 'images')
     assert classes_of(sequence) == ['vehicle', 'traffic_light']
     assert crowd_of(sequence) == [False, True]
     assert sequence.frames[1].load_bgr().shape == (40, 64, 3)

@@ -16,6 +16,8 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 def test_tells_cityscapes(cityscapes_root):
     assert opened(cityscapes_root).name == 'cityscapes-val'
     assert len(opened(cityscapes_root, rate_hz=2).frames) == 2
+    with pytest.warns(UserWarning, match=r'it lies in .* \(the root of Cityscapes\): name that'):
+        opened(cityscapes_root / 'leftImg8bit')
     with pytest.raises(FileNotFoundError, match='train'):
         opened(cityscapes_root, split='train')
     shutil.rmtree(cityscapes_root / 'leftImg8bit/val')
@@ -26,6 +28,8 @@ def test_tells_cityscapes(cityscapes_root):
 @pytest.mark.filterwarnings('ignore:.*clipped')
 def test_tells_bdd100k(bdd100k_root):
     assert stamps_ns(opened(bdd100k_root, rate_hz=1)) == [0, 10**9, 2 * 10**9]
+    with pytest.warns(UserWarning, match=r'it lies in .* \(the root of BDD100K\): name that'):
+        opened(bdd100k_root / 'images/100k/val')
 
 
 def test_tells_bags_in_all_their_forms(tmp_path):
