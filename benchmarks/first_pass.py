@@ -55,10 +55,10 @@ from deadline_perception.networks.look_fusion import (
     unfitted,
 )
 from deadline_perception.networks.model_reference import find_weights, load_network
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.passes import NONE, SUFFIX, PassesFile, merged
 from deadline_perception.networks.weights_file import read_metadata
-from deadline_perception.networks.yolox.checkpoint import load_yolox
 from deadline_perception.runtime.look_twice import with_passes
 
 FINE, FIRST = 'street', 'street-first'
@@ -424,7 +424,7 @@ def keep_calibration(calibration: ScoreCalibration) -> None:
     curve of a bike."""
     file = find_weights(FIRST)
     metadata = read_metadata(file)[0]
-    network = load_yolox(file)
+    network = load_detector(file)
     places = [CLASSES.index(NAMES.get(name, name)) for name in network.class_names]
     network.score_calibration = ScoreCalibration(
         tuple(calibration.slopes[at] for at in places),

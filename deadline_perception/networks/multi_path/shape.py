@@ -7,7 +7,7 @@ import re
 import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from deadline_perception.core.execution_path import PathSpace
 
@@ -33,9 +33,12 @@ class Shape:
 
     Attributes:
         name: what it is called, also in the names of files; letters, digits, dots, dashes and underscores.
+        network, outline: `module:class` of what has the shape, with and without its layers.
     """
 
     name: str
+    network: ClassVar[str]
+    outline: ClassVar[str]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -81,14 +84,11 @@ class DetectorShape(Shape, ABC):
         input_size: height and width in px of its largest input, multiples of 32.
         heads: subnets of the switch, the cheapest first.
         norm: `frozen`, folded into the convolution before it, or another of the family.
-        network, outline: `module:class` of the detector, with and without its layers.
     """
 
     input_size: tuple[int, int]
     heads: tuple[HeadConfig, ...]
     norm: str
-    network: str
-    outline: str
 
     @property
     @abstractmethod

@@ -37,6 +37,9 @@ class YoloxConfig(Shape):
     sources: tuple[tuple[str, ...], ...]
     activation: Literal['silu', 'hard_swish'] = 'silu'
 
+    network = 'deadline_perception.networks.yolox.network:YoloxDetector'
+    outline = 'deadline_perception.networks.yolox.outline:YoloxOutline'
+
     def __post_init__(self) -> None:
         check_name(self.name)
         names = [name for of_class in self.sources for name in of_class]
