@@ -34,7 +34,7 @@ from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, check_image
 from deadline_perception.networks.inner_run import InnerRun
-from deadline_perception.networks.look_fusion import FusionRecord, LookFusion, unfitted
+from deadline_perception.networks.look_fusion import FusionRecord, LookFusion
 
 # Operators, results, and phase of the first.
 COARSE = 'coarse'
@@ -91,13 +91,13 @@ class PassesFile:
         format: of the file.
         coarse: paths of the first look by their labels, ascending in work.
         model: of the network that takes the first look, a model string or a file beside.
-        fusion: see `LookFusion.from_record`.
+        fusion: as it gives the boxes of both looks scores that compare.
     """
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
     coarse: dict[str, str]
     model: str
-    fusion: FusionRecord = field(default_factory=unfitted)
+    fusion: FusionRecord = field(default_factory=FusionRecord)
 
     @classmethod
     def load(cls, file: Path) -> PassesFile:
@@ -143,7 +143,7 @@ class PassesNetwork(Network):
         self._fine_path = cache(partial(ExecutionPath, space=fine.path_space))
         self.path_space = passes_space(fine.path_space, coarse.path_space, self.coarse_paths)
         self.class_names = tuple(dict.fromkeys((*fine.class_names, *coarse.class_names)))
-        self.fusion = LookFusion.from_record(fusion or unfitted(), self.class_names)
+        self.fusion = LookFusion.from_record(fusion or FusionRecord(), self.class_names)
         self._coarse_labels = np.array(
             [self.class_names.index(name) for name in coarse.class_names], np.int64
         )

@@ -1,4 +1,4 @@
-from dataclasses import replace
+import json
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from deadline_perception.extras.external_models.public_yolox import build_yolox,
 from deadline_perception.extras.weights_writer import write_weights
 from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
+from deadline_perception.networks.multi_path.configuration import read_shape
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.weights_file import CheckpointError
 from deadline_perception.networks.yolox.configuration import YoloxConfig
@@ -35,15 +36,15 @@ def image():
 @pytest.mark.parametrize(
     'change, message',
     [
-        ({'name': 'a b'}, 'name of the configuration'),
-        ({'input_size': (96, 8192)}, 'at most 4096 px'),
-        ({'scales': (1.0, 0.99)}, 'distinct sizes'),
-        ({'sources': (('car',), ('car',))}, 'sources are'),
+        ({'name': 'a b'}, 'configuration.name is'),
+        ({'input_size': [96, 8192]}, 'at most 4096 px'),
+        ({'scales': [1.0, 0.99]}, 'distinct sizes'),
+        ({'sources': [['car'], ['car']]}, 'sources are'),
     ],
 )
 def test_shapes_out_of_range_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        replace(SMALL, **change)
+        read_shape(json.loads(SMALL.to_json()) | change)
 
 
 def test_boxes_lie_where_the_cells_say(network):
