@@ -129,7 +129,6 @@ class SlicedNorm(sliced.Norm):
     Args:
         channels: channels at full width.
         widths: the fractions of the channels that will be used.
-        gain: initial scale.
 
     Attributes:
         rows: row of `weight` and `bias`, by number of channels.
@@ -141,12 +140,10 @@ class SlicedNorm(sliced.Norm):
         self,
         channels: int,
         widths: tuple[float, ...],
-        *,
-        gain: float = 1.0,
     ) -> None:
         sliced.SlicedLayer.__init__(self, dict.fromkeys(self.WEIGHTS, {1: (Span(0, channels),)}))
         self.rows = {round(channels * width): row for row, width in enumerate(widths)}
-        self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
+        self.weight = nn.Parameter(torch.ones(len(widths), channels))
         self.bias = nn.Parameter(torch.zeros(len(widths), channels))
 
     def row(self, cut: Cut) -> int:
@@ -172,10 +169,8 @@ class SlicedFrozenNorm(SlicedNorm):
         self,
         channels: int,
         widths: tuple[float, ...],
-        *,
-        gain: float = 1.0,
     ) -> None:
-        super().__init__(channels, widths, gain=gain)
+        super().__init__(channels, widths)
         self.folds = True
         self.register_buffer('mean', torch.zeros(len(widths), channels))
         self.register_buffer('deviation', torch.ones(len(widths), channels))
