@@ -475,9 +475,9 @@ class PathSpace:
             condition is None or settings[condition[0]] in condition[1] for condition in conditions
         )
 
-    def keys(self, path: ExecutionPath, start: int = 0) -> tuple[str, ...]:
-        """Names of all that a path runs from segment number `start` on."""
-        return tuple(name for name in path.keys_by_segment[start:] if name is not None)
+    def keys(self, path: ExecutionPath) -> tuple[str, ...]:
+        """Names of all that a path runs."""
+        return tuple(name for name in path.keys_by_segment if name is not None)
 
     def carriers(self) -> dict[str, dict[int, int]]:
         """Every key that some path runs, in the order in which a frame meets them, and what a path must be set to for

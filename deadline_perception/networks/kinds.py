@@ -16,7 +16,7 @@ from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.tensor_file import read_arrays
 from deadline_perception.networks.multi_path.configuration import stored_shape
 from deadline_perception.networks.own_detector import OwnDetector
-from deadline_perception.networks.weights_file import read_calibration, read_header, read_metadata
+from deadline_perception.networks.weights_file import read_header, read_metadata, stated_calibration
 
 EXPORT_SUFFIXES = ('.onnx', '.xml', '.tflite')
 SET_SUFFIXES = ('.yaml', '.yml')
@@ -85,7 +85,7 @@ def stored_detector(weights: Path) -> OwnDetector | None:
         shape = stored_shape(metadata['config'])
         network: OwnDetector = resolve_name(shape.outline)()
         network.declare(shape, class_names)
-        network.score_calibration = read_calibration(weights, metadata, len(class_names))
+        network.score_calibration = stated_calibration(metadata, len(class_names))
         arrays = read_arrays(weights, header)
         ordered = [(name, arrays[name]) for name in sorted(arrays, key=network.hashed_first)]
     except (ValueError, DeadlinePerceptionError):

@@ -22,9 +22,9 @@ from deadline_perception.networks.multi_path.configuration import stored_shape
 from deadline_perception.networks.multi_path.shape import Shape
 from deadline_perception.networks.weights_file import (
     CheckpointError,
-    read_calibration,
     read_header,
     read_metadata,
+    stated_calibration,
 )
 
 _MOST_WEIGHTS = 2**28  # three times those of the multi-path paper's network
@@ -57,11 +57,11 @@ def load_detector(weights: Path, device: str = 'cpu') -> Any:
     try:
         with WithoutMemory():
             network = detector_of(stored_shape(metadata['config']), class_names)
+        network.score_calibration = stated_calibration(metadata, len(class_names))
     except ValueError as error:
         raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
     tensors = read_weights(weights, network)
     network.load_state_dict(tensors, assign=True)
-    network.score_calibration = read_calibration(weights, metadata, len(class_names))
     return network.to(device).to(memory_format=torch.channels_last).eval()
 
 
