@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import zlib
 from collections.abc import Sequence
 
@@ -248,21 +247,14 @@ def path_chips(path: str, operators: Sequence[OperatorRecord]) -> list[tuple[str
 
 
 def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> None:
-    """One chip per operator, filled from the left by how large its setting is; the smallest is hollow."""
+    """One chip per operator, filled from the left by how large its setting is; the smallest is hollow. Many are small."""
     inset = round(10 * scale)
     gap = max(2, round(4 * scale))
     size = 0.34 * scale
 
-    def overflow() -> bool:
-        widths = [_text_size(text, size)[0] + 4 * gap for text, _ in chips]
-        return sum(widths) > strip.shape[1] - 2 * inset
-
-    if overflow():
-        chips = [
-            (re.sub(r'\B[a-z]+|(?<=[a-z]) (?=[a-z])', '', text), share) for text, share in chips
-        ]
-    while overflow() and size > 0.15:
-        size *= 0.93
+    wanted = sum(_text_size(text, size)[0] for text, _ in chips)
+    room = strip.shape[1] - 2 * inset - 4 * gap * len(chips)
+    size *= min(1.0, max(0.4, room / max(1, wanted)))
     x = inset
     top = round(39 * scale)
     bottom = round(55 * scale)
