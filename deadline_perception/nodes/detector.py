@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -46,7 +47,6 @@ from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED
-from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import ImageAge, ImageFlow, RateLimit
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
@@ -65,7 +65,7 @@ STANDS_ASIDE_S = 0.0001
 class _ResultMessages(threading.local):
     """A message to fill for each thread that publishes, so that none changes what another is publishing."""
 
-    def __init__(self, make: Callable[[], Untyped]) -> None:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self.result = make()
 
 
