@@ -52,6 +52,7 @@ class SlicedConv2d(sliced.Convolution):
         inputs, outputs: channels at full width.
         kernel: odd side length of the kernel; padding keeps the size.
         stride: step in px.
+        groups: 1, or as many as channels: each is convolved for itself.
         bias: adds one value per output channel.
     """
 
@@ -62,16 +63,18 @@ class SlicedConv2d(sliced.Convolution):
         kernel: int,
         *,
         stride: int = 1,
+        groups: int = 1,
         bias: bool = False,
     ) -> None:
-        made = (Span(0, outputs),)
-        read = (Span(1, inputs),)
+        made = {0: (Span(0, outputs),)}
+        read = {1: (Span(1, inputs),)} if groups == 1 else {}
         super().__init__(
-            {'weight': {0: made, 1: read}, 'bias': {0: made}},
+            {'weight': {**made, **read}, 'bias': made},
             stride=(stride, stride),
             padding=(kernel // 2, kernel // 2),
         )
-        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
+        self.groups = groups
+        self.weight = nn.Parameter(torch.empty(outputs, inputs // groups, kernel, kernel))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
 
