@@ -375,31 +375,18 @@ class PathSpace:
         Raises:
             ValueError: the name is none of this space.
         """
-        parts = [] if name == WHOLE else name.split('-')
-        settings = [
-            size - 1 if operator.unnamed is None else operator.unnamed
-            for size, operator in zip(self.sizes, self.operators)
-        ]
-        for symbol, group in self._groups:
-            if not self._comes_to(group, settings):
-                continue
-            found = (
-                self._read(parts[0].removeprefix(symbol), group)
-                if parts and parts[0].startswith(symbol)
-                else None
-            )
-            if found is not None:
-                parts = parts[1:]
-                for at, index in zip(group, found):
-                    settings[at] = index
-            elif any(self.operators[at].unnamed is None for at in group):
-                parts = ['']
-                break
-        if parts:
-            raise ValueError(
-                f'execution path is {name!r}, expected a form such as {self.largest} or {self.smallest}'
-            )
-        return ExecutionPath(tuple(settings), self)
+        found = self._form.fullmatch('' if name == WHOLE else name)
+        if found is not None:
+            settings = [operator.unnamed or 0 for operator in self.operators]
+            for at, label in enumerate(found.groups()):
+                if label is not None:
+                    settings[at] = self.operators[at].labels.index(label)
+            path = ExecutionPath(tuple(settings), self)
+            if self.name(path) == name:
+                return path
+        raise ValueError(
+            f'execution path is {name!r}, expected a form such as {self.largest} or {self.smallest}'
+        )
 
     def key(self, segment: int, path: ExecutionPath) -> str | None:
         """Name of what a segment runs on a path; equal names take equal work. None when it is skipped.
@@ -520,13 +507,14 @@ class PathSpace:
         )
         return tuple((symbol, tuple(places)) for symbol, places in groups)
 
-    def _read(self, text: str, group: tuple[int, ...]) -> list[int] | None:
-        """Index of each setting that one part of a name gives; None when it gives something else."""
-        labels = [self.operators[at].labels for at in group]
-        found = re.fullmatch(
-            ''.join(f'({"|".join(map(re.escape, some))})' for some in labels), text
-        )
-        return found and [some.index(label) for some, label in zip(labels, found.groups())]
+    @cached_property
+    def _form(self) -> re.Pattern[str]:
+        """Of the names of paths: a label of each operator, or none."""
+        parts = []
+        for symbol, group in self._groups:
+            labels = ['|'.join(map(re.escape, self.operators[at].labels)) for at in group]
+            parts.append(f'(?:{symbol}({")(".join(labels)})(?:-|$))?')
+        return re.compile(''.join(parts))
 
     @cached_property
     def key_tables(self) -> tuple[KeyTable, ...]:
