@@ -306,16 +306,16 @@ def test_the_state_is_kept_after_some_frames_and_when_asked_or_it_is_said_why_no
     keeper = CalibrationKeeper(lambda: (file, bound), said.append)
     for _ in range(KEPT_FRAMES - 1):
         keeper.end_frame()
-    assert not file.file.exists() and keeper.is_alive
+    assert not file.file.exists() and not keeper.fault
     keeper.end_frame()
     bound.observe(10.0, 11.0)
     keeper.keep()
-    keeper.stop(20.0)
-    assert json.loads(file.file.read_text())['frames'] == 1 and said == [] and not keeper.is_alive
+    keeper.close(20.0)
+    assert json.loads(file.file.read_text())['frames'] == 1 and said == [] and keeper.fault
     file.file.write_text('{"something": "else"}')
     keeper = CalibrationKeeper(lambda: (file, bound), said.append)
     keeper.keep()
-    keeper.stop(20.0)
+    keeper.close(20.0)
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]
 
 
