@@ -129,9 +129,7 @@ class ManagedNode(LifecycleNode):
         again = bool(self._refusal)
         self._refusal = f'cannot be configured: {cause(error)}'
         if not isinstance(error, _EXPECTED):
-            self.get_logger().error(
-                ''.join(traceback.format_exception(type(error), error, error.__traceback__))
-            )
+            self.get_logger().error(''.join(traceback.format_exception(error)))
         self._release()
         self._health.publish()  # which logs what is new
         if again:
