@@ -45,6 +45,13 @@ def prefix(*channels: int) -> Prefix:
     return Prefix(channels, channels)
 
 
+class _Unset(nn.Conv2d):
+    """Has weights that are yet to be set."""
+
+    def reset_parameters(self) -> None:
+        """Draws no numbers for them."""
+
+
 class SlicedConv2d(sliced.Convolution):
     """Convolution that uses the first channels of its input and output.
 
@@ -68,14 +75,11 @@ class SlicedConv2d(sliced.Convolution):
     ) -> None:
         made = {0: (Span(0, outputs),)}
         read = {1: (Span(1, inputs),)} if groups == 1 else {}
-        super().__init__(
-            {'weight': {**made, **read}, 'bias': made},
-            stride=(stride, stride),
-            padding=(kernel // 2, kernel // 2),
-        )
-        self.groups = groups
-        self.weight = nn.Parameter(torch.empty(outputs, inputs // groups, kernel, kernel))
-        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        padding = kernel // 2
+        layer = _Unset(inputs, outputs, kernel, stride, padding, groups=groups, bias=bias)
+        super().__init__({'weight': {**made, **read}, 'bias': made}, layer)
+        if bias:
+            nn.init.zeros_(self.get_parameter('bias'))
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
 
     # A number of channels stands for the cut.
