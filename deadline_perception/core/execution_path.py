@@ -49,9 +49,8 @@ class Operator:
         settings: what it can be set to, ascending in work; the last one is the whole network.
         symbol: lower-case letters that begin its part of a path's name; neighbours with one symbol share one part.
         labels: what the settings are called in that part; by default the settings, fractions with two decimals.
-        full_unnamed: its part is absent from the name of a path that has it, and all that share it, at the last
-            setting.
-        first_unnamed: the same at the first setting.
+        unnamed: index of the setting at which its part is absent from the name of a path, where all that share it are
+            at theirs; None: it is always there.
 
     Raises:
         ValueError: a name is no identifier, settings are missing or out of order, or labels are not distinct.
@@ -62,8 +61,7 @@ class Operator:
     settings: tuple[Setting, ...]
     symbol: str
     labels: tuple[str, ...] = ()
-    full_unnamed: bool = False
-    first_unnamed: bool = False
+    unnamed: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'settings', tuple(self.settings))
@@ -89,13 +87,6 @@ class Operator:
                 f'settings of {self.name} are called {self.labels}, expected a distinct label of letters, '
                 f'digits, dots and underscores for each of {self.settings}'
             )
-
-    @property
-    def unnamed(self) -> int | None:
-        """Index of the setting that the name of a path leaves out; None where it names all."""
-        if self.first_unnamed:
-            return 0
-        return len(self.settings) - 1 if self.full_unnamed else None
 
     @cached_property
     def positions(self) -> tuple[float, ...]:

@@ -19,7 +19,7 @@ SPACE = PathSpace(
     (
         Operator('deep0', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
         Operator('deep1', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
-        Operator('size', 'scale', (0.25, 0.5, 1.0), 'r', full_unnamed=True),
+        Operator('size', 'scale', (0.25, 0.5, 1.0), 'r', unnamed=2),
         Operator('way', 'switch', ('b', 'a'), 'w'),
     ),
     (
@@ -91,7 +91,7 @@ def test_names_worked_out_by_hand():
     assert str(MAGNIFIER.parse('ztele-n4')) == 'ztele-n4' and str(CLASSIFIER.largest) == 'l4'
     assert [str(path) for path in SINGLE] == ['whole']
     assert SINGLE.parse('whole') == SINGLE.largest == SINGLE.smallest
-    size = Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True)
+    size = Operator('size', 'scale', (0.5, 1.0), 'r', unnamed=1)
     unsaid = PathSpace((size,), (Segment('all', 'all', 'size'),))
     assert [str(path) for path in unsaid] == ['r0.50', 'whole']
     assert unsaid.parse('whole') == unsaid.largest
