@@ -49,16 +49,16 @@ from deadline_perception.extras.external_models.public_yolox import FACTS, save_
 from deadline_perception.extras.training.calibration_fit import fit_calibration
 from deadline_perception.networks.look_fusion import (
     FEATURES,
+    FusionRecord,
     LookFusion,
     box_features,
     overlaps_of_class,
-    unfitted,
 )
 from deadline_perception.networks.model_reference import find_weights, load_network
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.passes import NONE, SUFFIX, PassesFile, merged
 from deadline_perception.networks.weights_file import read_metadata
-from deadline_perception.networks.yolox.checkpoint import load_yolox
 from deadline_perception.runtime.look_twice import with_passes
 
 FINE, FIRST = 'street', 'street-first'
@@ -207,7 +207,7 @@ def pair(
 
 def with_pairs(images: Images, seen: Found, fusion: LookFusion) -> Found:
     """Every look alone, and each pair: of `street` twice, as it is without another network, and after a first look."""
-    as_they_are = LookFusion.from_record(unfitted(), CLASSES)
+    as_they_are = LookFusion.from_record(FusionRecord(), CLASSES)
     pairs = {
         f'{OWN_FIRST}, then {fine}': pair(images, seen, OWN_FIRST, fine, as_they_are)
         for fine in FINE_LOOKS
@@ -424,7 +424,7 @@ def keep_calibration(calibration: ScoreCalibration) -> None:
     curve of a bike."""
     file = find_weights(FIRST)
     metadata = read_metadata(file)[0]
-    network = load_yolox(file)
+    network = load_detector(file)
     places = [CLASSES.index(NAMES.get(name, name)) for name in network.class_names]
     network.score_calibration = ScoreCalibration(
         tuple(calibration.slopes[at] for at in places),
@@ -451,11 +451,11 @@ def keep_fusion(fusion: LookFusion) -> None:
 def fusion_in_use() -> LookFusion:
     """That of the shipped passes."""
     record = PassesFile.load(find_weights(FINE).with_suffix(SUFFIX)).fusion
-    record = {
-        look: {name: rows[name] for name in CLASSES if name in rows}
-        for look, rows in record.items()
-    }
-    return LookFusion.from_record(record, CLASSES)
+    of_looks = (
+        {name: rows[name] for name in CLASSES if name in rows}
+        for rows in (record.coarse, record.fine)
+    )
+    return LookFusion.from_record(FusionRecord(*of_looks), CLASSES)
 
 
 if __name__ == '__main__':

@@ -59,8 +59,9 @@ class QueueFull(DeadlinePerceptionError):
     """So many images are awaited already that a further one would be answered too late."""
 
 
-class CalibrationKeeper:
-    """Writes what the calibration of a task has learnt to its file, on a thread that may wait for the disk.
+class CalibrationKeeper(Executor):
+    """Writes what the calibration of a task has learnt to its file, on a thread that may wait for the disk. `close` waits
+    for what is written, `abandon` does not.
 
     Args:
         calibration: gives the file and the bound; None where nothing is kept.
@@ -72,15 +73,15 @@ class CalibrationKeeper:
         calibration: Callable[[], tuple[CalibrationFile, PartBound] | None],
         failed: Callable[[str], None],
     ) -> None:
+        super().__init__('calibration')
         self._calibration = calibration
-        self._failed = failed
-        self._frames = 0
-        self._thread = Executor('calibration')
+        self._tell = failed
+        self._learnt = 0
 
     def end_frame(self) -> None:
         """Called after each frame; keeps the state after some."""
-        self._frames += 1
-        if self._frames % KEPT_FRAMES == 0:
+        self._learnt += 1
+        if self._learnt % KEPT_FRAMES == 0:
             self.keep()
 
     def keep(self) -> None:
@@ -95,22 +96,9 @@ class CalibrationKeeper:
             try:
                 file.save(state)
             except (OSError, ForeignFile) as error:
-                self._failed(f'calibration_file cannot be written: {error}')
+                self._tell(f'calibration_file cannot be written: {error}')
 
-        self._thread.submit(write)
-
-    @property
-    def is_alive(self) -> bool:
-        """The thread has not ended."""
-        return not self._thread.fault
-
-    def abandon(self) -> None:
-        """Ends the thread without waiting; what it has not started to write is lost."""
-        self._thread.abandon()
-
-    def stop(self, timeout_s: float) -> None:
-        """Ends the thread once everything is written; waits so long."""
-        self._thread.close(timeout_s)
+        self.submit(write)
 
 
 _SHARED: weakref.WeakValueDictionary[object, Executor] = weakref.WeakValueDictionary()
@@ -425,7 +413,7 @@ class DeadlineDetector:
             del streams
             if self._keeper is not None:
                 self._keeper.keep()
-                self._keeper.stop(timeout_s)
+                self._keeper.close(timeout_s)
                 self._keeper = None
             self._at_work.clear()
             return is_free
@@ -469,7 +457,7 @@ class DeadlineDetector:
     @property
     def fault(self) -> str:
         """Which thread does not do its work any more, while images are answered; empty when all do."""
-        if self._keeper is not None and not self._keeper.is_alive:
+        if self._keeper is not None and self._keeper.fault:
             return 'the thread that keeps the calibration ended'
         return self._executor.fault
 

@@ -249,9 +249,6 @@ def test_the_slowdown_is_what_frames_or_others_tell(detector):
         answer = stream.detect(IMAGE, AMPLE_MS)
         assert answer.record.conditions.slowdown == 3.0
         assert answer.record.conditions.contention_source == 'monitor'
-        stream.slowdown = 2
-        assert stream.detect(IMAGE, AMPLE_MS).record.conditions.slowdown == stream.slowdown == 2.0
-        stream.slowdown = None
 
 
 def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(network, profile, capfd):
@@ -309,16 +306,16 @@ def test_the_state_is_kept_after_some_frames_and_when_asked_or_it_is_said_why_no
     keeper = CalibrationKeeper(lambda: (file, bound), said.append)
     for _ in range(KEPT_FRAMES - 1):
         keeper.end_frame()
-    assert not file.file.exists() and keeper.is_alive
+    assert not file.file.exists() and not keeper.fault
     keeper.end_frame()
     bound.observe(10.0, 11.0)
     keeper.keep()
-    keeper.stop(20.0)
-    assert json.loads(file.file.read_text())['frames'] == 1 and said == [] and not keeper.is_alive
+    keeper.close(20.0)
+    assert json.loads(file.file.read_text())['frames'] == 1 and said == [] and keeper.fault
     file.file.write_text('{"something": "else"}')
     keeper = CalibrationKeeper(lambda: (file, bound), said.append)
     keeper.keep()
-    keeper.stop(20.0)
+    keeper.close(20.0)
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]
 
 
@@ -448,10 +445,7 @@ def test_a_stream_refuses_numbers_that_are_none(detector):
             with pytest.raises(ValueError, match='images were dropped, expected whole numbers'):
                 stream.submit(IMAGE, 1, 50.0, dropped=wrong)
         for wrong in (math.nan, 'fast', 0.5, math.inf):
-            said = r'slowdown is .*, expected a factor in \[1,'
-            with pytest.raises(ValueError, match=said):
-                stream.slowdown = wrong
-            with pytest.raises(ValueError, match=said):
+            with pytest.raises(ValueError, match=r'slowdown is .*, expected a factor in \[1,'):
                 stream.on_contention(wrong, 'me')
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.extras.data.records import Frame, GroundTruth
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.weights_file import read_metadata
-from deadline_perception.networks.yolox.checkpoint import load_yolox
 
 STREET_PATHS = [f'{scale}s00000-w1.00-p100-h2' for scale in ('r0.44-', 'r0.53-', '')]
 
@@ -32,14 +32,14 @@ def test_a_new_calibration_leaves_licence_source_and_recipe_of_the_weights(
 ):
     weights = tmp_path / 'yolox-nano.safetensors'
     shutil.copy(repository / 'models' / weights.name, weights)
-    network = load_yolox(weights)
+    network = load_detector(weights)
     own = {'licence': 'research', 'source': 'trained here', 'recipe': '2,000 steps'}
     first_pass.save_yolox(network, weights, **own)
     monkeypatch.setattr(first_pass, 'find_weights', lambda _: weights)
     slopes = tuple(0.5 + 0.1 * place for place in range(len(first_pass.CLASSES)))
     first_pass.keep_calibration(ScoreCalibration(slopes, (0.25,) * len(slopes)))
     assert own.items() <= read_metadata(weights)[0].items()
-    kept = load_yolox(weights)
+    kept = load_detector(weights)
     assert kept.weights_hash == network.weights_hash
     assert kept.score_calibration.slopes == (0.5, 0.7, 0.7, 0.8, 0.9, 0.6)  # a motorbike as a bike
 

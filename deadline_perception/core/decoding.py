@@ -19,6 +19,7 @@ from deadline_perception.core.number import told_value
 from deadline_perception.core.untrusted_file import FileRefused
 
 Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Number = int | Finite  # an integer stays one, as hashes of what was read need it
 _ERROR = re.compile(r'(.*?)(?: - at (?:`key` in )?`\$(.*)`)?', re.DOTALL)

@@ -49,9 +49,8 @@ class Operator:
         settings: what it can be set to, ascending in work; the last one is the whole network.
         symbol: lower-case letters that begin its part of a path's name; neighbours with one symbol share one part.
         labels: what the settings are called in that part; by default the settings, fractions with two decimals.
-        full_unnamed: its part is absent from the name of a path that has it, and all that share it, at the last
-            setting.
-        first_unnamed: the same at the first setting.
+        unnamed: index of the setting at which its part is absent from the name of a path, where all that share it are
+            at theirs; None: it is always there.
 
     Raises:
         ValueError: a name is no identifier, settings are missing or out of order, or labels are not distinct.
@@ -62,8 +61,7 @@ class Operator:
     settings: tuple[Setting, ...]
     symbol: str
     labels: tuple[str, ...] = ()
-    full_unnamed: bool = False
-    first_unnamed: bool = False
+    unnamed: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'settings', tuple(self.settings))
@@ -89,13 +87,6 @@ class Operator:
                 f'settings of {self.name} are called {self.labels}, expected a distinct label of letters, '
                 f'digits, dots and underscores for each of {self.settings}'
             )
-
-    @property
-    def unnamed(self) -> int | None:
-        """Index of the setting that the name of a path leaves out; None where it names all."""
-        if self.first_unnamed:
-            return 0
-        return len(self.settings) - 1 if self.full_unnamed else None
 
     @cached_property
     def positions(self) -> tuple[float, ...]:
@@ -375,31 +366,18 @@ class PathSpace:
         Raises:
             ValueError: the name is none of this space.
         """
-        parts = [] if name == WHOLE else name.split('-')
-        settings = [
-            size - 1 if operator.unnamed is None else operator.unnamed
-            for size, operator in zip(self.sizes, self.operators)
-        ]
-        for symbol, group in self._groups:
-            if not self._comes_to(group, settings):
-                continue
-            found = (
-                self._read(parts[0].removeprefix(symbol), group)
-                if parts and parts[0].startswith(symbol)
-                else None
-            )
-            if found is not None:
-                parts = parts[1:]
-                for at, index in zip(group, found):
-                    settings[at] = index
-            elif any(self.operators[at].unnamed is None for at in group):
-                parts = ['']
-                break
-        if parts:
-            raise ValueError(
-                f'execution path is {name!r}, expected a form such as {self.largest} or {self.smallest}'
-            )
-        return ExecutionPath(tuple(settings), self)
+        found = self._form.fullmatch('' if name == WHOLE else name)
+        if found is not None:
+            settings = [operator.unnamed or 0 for operator in self.operators]
+            for at, label in enumerate(found.groups()):
+                if label is not None:
+                    settings[at] = self.operators[at].labels.index(label)
+            path = ExecutionPath(tuple(settings), self)
+            if self.name(path) == name:
+                return path
+        raise ValueError(
+            f'execution path is {name!r}, expected a form such as {self.largest} or {self.smallest}'
+        )
 
     def key(self, segment: int, path: ExecutionPath) -> str | None:
         """Name of what a segment runs on a path; equal names take equal work. None when it is skipped.
@@ -475,9 +453,9 @@ class PathSpace:
             condition is None or settings[condition[0]] in condition[1] for condition in conditions
         )
 
-    def keys(self, path: ExecutionPath, start: int = 0) -> tuple[str, ...]:
-        """Names of all that a path runs from segment number `start` on."""
-        return tuple(name for name in path.keys_by_segment[start:] if name is not None)
+    def keys(self, path: ExecutionPath) -> tuple[str, ...]:
+        """Names of all that a path runs."""
+        return tuple(name for name in path.keys_by_segment if name is not None)
 
     def carriers(self) -> dict[str, dict[int, int]]:
         """Every key that some path runs, in the order in which a frame meets them, and what a path must be set to for
@@ -520,13 +498,14 @@ class PathSpace:
         )
         return tuple((symbol, tuple(places)) for symbol, places in groups)
 
-    def _read(self, text: str, group: tuple[int, ...]) -> list[int] | None:
-        """Index of each setting that one part of a name gives; None when it gives something else."""
-        labels = [self.operators[at].labels for at in group]
-        found = re.fullmatch(
-            ''.join(f'({"|".join(map(re.escape, some))})' for some in labels), text
-        )
-        return found and [some.index(label) for some, label in zip(labels, found.groups())]
+    @cached_property
+    def _form(self) -> re.Pattern[str]:
+        """Of the names of paths: a label of each operator, or none."""
+        parts = []
+        for symbol, group in self._groups:
+            labels = ['|'.join(map(re.escape, self.operators[at].labels)) for at in group]
+            parts.append(f'(?:{symbol}({")(".join(labels)})(?:-|$))?')
+        return re.compile(''.join(parts))
 
     @cached_property
     def key_tables(self) -> tuple[KeyTable, ...]:

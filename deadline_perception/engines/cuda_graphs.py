@@ -174,14 +174,9 @@ class CudaRecorder:
 
     Args:
         device: `cuda` or `cuda:INDEX`.
-
-    Raises:
-        ValueError: it is no CUDA device.
     """
 
     def __init__(self, device: str) -> None:
-        if not device.startswith('cuda'):
-            raise ValueError(f'device is {device!r}, expected cuda or cuda:INDEX')
         self._device = torch.device(device)
         self._stream = torch.cuda.Stream(self._device)
         self._pool = torch.cuda.graph_pool_handle()

@@ -54,25 +54,15 @@ class PreparedSegment:
         file: name of the compiled segment in the folder; empty where it is eager.
         sha256: of the file.
         reason: why no faster form is used; empty where none is wanted.
-
-    Raises:
-        ValueError: a compiled segment without a file, or a file that lies elsewhere.
     """
 
     form: Form
     error_db: float
     time_ms: float
     eager_ms: float
-    file: str = ''
+    file: Annotated[str, Meta(pattern=r'^[^/]*\Z')] = ''
     sha256: str = ''
     reason: str = ''
-
-    def __post_init__(self) -> None:
-        if (self.form is Form.EAGER) == bool(self.file) or self.file != Path(self.file).name:
-            raise ValueError(
-                f'file of a segment in form {self.form.value!r} is {self.file!r}, expected a name for a '
-                f'compiled one and none for an eager one'
-            )
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,6 @@ class Convolution(SlicedLayer):
     Args:
         axes: see `SlicedLayer`.
         layer: `nn.Conv1d`, `nn.Conv2d` or `nn.Conv3d` that pads with zeros; see `SlicedLayer`.
-        stride, padding: along each dimension, without a layer.
 
     Attributes:
         function: its kernel.
@@ -229,24 +228,12 @@ class Convolution(SlicedLayer):
     weight: Tensor
     _FUNCTIONS = (F.conv1d, F.conv2d, F.conv3d)
 
-    def __init__(
-        self,
-        axes: Axes,
-        layer: nn.Conv1d | nn.Conv2d | nn.Conv3d | None = None,
-        *,
-        stride: tuple[int, ...] = (),
-        padding: str | tuple[int, ...] = (),
-    ) -> None:
+    def __init__(self, axes: Axes, layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> None:
         super().__init__(axes, layer)
-        self.stride = stride
-        self.padding = padding
-        self.dilation = (1,) * len(stride)
-        self.groups = 1
-        if layer is not None:
-            self.stride = layer.stride
-            self.padding = layer.padding
-            self.dilation = layer.dilation
-            self.groups = layer.groups
+        self.stride = layer.stride
+        self.padding = layer.padding
+        self.dilation = layer.dilation
+        self.groups = layer.groups
         self.norm: Norm | None = None
         self.function = self._FUNCTIONS[len(self.stride) - 1]
         # One number for all axes is handed to the kernel 0.4 us faster than a tuple.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deadline_perception.engines.cuda_graphs import CudaGraphs, CudaRecorder
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.shaped_network import ShapedNetwork
+from deadline_perception.engines.segment_run import ShapedNetwork
 
 # Mean and standard deviation of pixel values, BGR (those of ImageNet in that order, so that its weights can be a
 # start).

@@ -26,9 +26,12 @@ def find_configuration(name: str) -> DetectorShape:
         )
     record = read_object(Path(name), 'configuration')
     try:
-        return read_shape(record)
+        shape = read_shape(record)
     except ValueError as error:
         raise JsonFileError(f'configuration {name} cannot be used: {error}') from error
+    if not isinstance(shape, DetectorShape):
+        raise JsonFileError(f'configuration {name} is {shape.name}, expected a multi-path detector')
+    return shape
 
 
 def save_configuration(config: DetectorShape, file: Path) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 
 from deadline_perception.core.device import spread_torch
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.named import named
 from deadline_perception.engines.eager import Eager, load_torch
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.tensor_file import read_arrays
+from deadline_perception.networks.multi_path.configuration import stored_shape
 from deadline_perception.networks.own_detector import OwnDetector
-from deadline_perception.networks.weights_file import read_calibration, read_header, read_metadata
+from deadline_perception.networks.weights_file import read_header, read_metadata, stated_calibration
 
 EXPORT_SUFFIXES = ('.onnx', '.xml', '.tflite')
 SET_SUFFIXES = ('.yaml', '.yml')
@@ -26,38 +27,31 @@ EXPORT = 'export'
 SET = 'set'
 _ELASTIC_KEY = 'elastic'  # of the metadata of weights
 _EXTRAS = 'deadline_perception.extras'
+_DETECTOR = 'deadline_perception.networks.multi_path.checkpoint:load_detector'
 LOADERS = {
-    MULTI_PATH: 'deadline_perception.networks.multi_path.checkpoint:load_detector',
-    YOLOX: 'deadline_perception.networks.yolox.checkpoint:load_yolox',
+    MULTI_PATH: _DETECTOR,
+    YOLOX: _DETECTOR,
     'nested_classifier': f'{_EXTRAS}.several_networks.classifier.checkpoint:load_classifier',
     ELASTIC: f'{_EXTRAS}.elastic.checkpoint:load_elastic',
     EXPORT: f'{_EXTRAS}.external_models.model_set.exported_model:load_exported',
     SET: f'{_EXTRAS}.external_models.model_set.set_file:load_set',
 }
-# Of the same kinds, without layers.
-OUTLINES = {
-    MULTI_PATH: 'deadline_perception.networks.multi_path.outline:outline_of',
-    YOLOX: 'deadline_perception.networks.yolox.outline:outline_of',
-}
 
 
 def weights_kind(metadata: Mapping[str, str]) -> str:
-    """The kind of network that a weights file says it holds; the multi-path detector where it says none that is known.
+    """The kind of network that a weights file says it holds; the multi-path detector where it says none.
 
     Args:
         metadata: of its header.
     """
-    if _ELASTIC_KEY in metadata:
-        return ELASTIC
-    kind = metadata.get('kind', MULTI_PATH)
-    return kind if kind in LOADERS else MULTI_PATH
+    return ELASTIC if _ELASTIC_KEY in metadata else metadata.get('kind', MULTI_PATH)
 
 
 def load_kind(kind: str, file: Path, *options: str | Sequence[str]) -> Network:
     """The network of a file of that kind; imports what loads it.
 
     Args:
-        kind: one of `LOADERS`.
+        kind: see `weights_kind`; one that is not in `LOADERS` is refused by the loader of detectors.
         file: weights, exported network or set.
         options: device, and for a set the engine, for an exported network its classes.
 
@@ -65,7 +59,7 @@ def load_kind(kind: str, file: Path, *options: str | Sequence[str]) -> Network:
         DeadlinePerceptionError: it cannot be used, or PyTorch, which it needs, is not installed.
     """
     try:
-        load = named(LOADERS[kind])
+        load = resolve_name(LOADERS.get(kind, _DETECTOR))
     except ModuleNotFoundError:
         load_torch()  # which says how to get it
         raise
@@ -84,12 +78,14 @@ def stored_detector(weights: Path) -> OwnDetector | None:
     header = read_header(weights)
     metadata = header.metadata
     kind = weights_kind(metadata)
-    if kind != metadata.get('kind', MULTI_PATH) or kind not in OUTLINES:
+    if LOADERS.get(kind) != _DETECTOR:
         return None
     try:
         class_names = read_metadata(weights)[1]
-        network: OwnDetector = named(OUTLINES[kind])(metadata['config'], class_names)
-        network.score_calibration = read_calibration(weights, metadata, len(class_names))
+        shape = stored_shape(metadata['config'])
+        network: OwnDetector = resolve_name(shape.outline)()
+        network.declare(shape, class_names)
+        network.score_calibration = stated_calibration(metadata, len(class_names))
         arrays = read_arrays(weights, header)
         ordered = [(name, arrays[name]) for name in sorted(arrays, key=network.hashed_first)]
     except (ValueError, DeadlinePerceptionError):

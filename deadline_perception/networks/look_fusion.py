@@ -9,10 +9,13 @@ mean of theirs, nearer to the first look's the larger the object is. Measured an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
+from deadline_perception.core.decoding import Finite
 from deadline_perception.core.detections import Detections, box_sizes, pairwise_iou
 
 FEATURES = 15  # of a box, see `_features`
@@ -25,12 +28,15 @@ _LEAST_SCORE = 1e-4
 _CERTAIN = 0.25  # score from which a box tells what the image shows
 
 
-FusionRecord = dict[str, dict[str, list[float]]]  # see `LookFusion.from_record`
+Coefficients = Annotated[list[Finite], Meta(min_length=FEATURES, max_length=FEATURES)]
 
 
-def unfitted() -> FusionRecord:
-    """Of looks whose scores stay as they are."""
-    return {'coarse': {}, 'fine': {}}
+@dataclass(frozen=True)
+class FusionRecord:
+    """Coefficients of the boxes of each look by their classes; one that is not named keeps its scores."""
+
+    coarse: dict[str, Coefficients] = field(default_factory=dict)
+    fine: dict[str, Coefficients] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,30 +52,24 @@ class LookFusion:
 
     @classmethod
     def from_record(cls, record: FusionRecord, class_names: Sequence[str]) -> LookFusion:
-        """Reads `{"coarse": {CLASS: [15 numbers], ...}, "fine": {...}}`.
+        """What a file states.
 
         Args:
-            record: as above; a class that is not in it keeps its scores.
+            record: that of the file.
             class_names: that labels index.
 
         Raises:
-            ValueError: a look is missing or unknown, a class is unknown, or one has other than `FEATURES` finite numbers.
+            ValueError: a class is unknown.
         """
-        if set(record) != {'coarse', 'fine'}:
-            raise ValueError(f'fusion is of {sorted(record)}, expected coarse and fine')
         own_score = [1.0, *[0.0] * (FEATURES - 1)]
         tables = []
-        for look in ('coarse', 'fine'):
-            unknown = set(record[look]) - set(class_names)
+        for of_look in (record.coarse, record.fine):
+            unknown = set(of_look) - set(class_names)
             if unknown:
                 raise ValueError(
                     f'fusion names the classes {", ".join(sorted(unknown))}, expected some of {", ".join(class_names)}'
                 )
-            table = [record[look].get(name, own_score) for name in class_names]
-            if any(len(row) != FEATURES for row in table) or not np.isfinite(table).all():
-                raise ValueError(
-                    f'fusion of {look} is not {FEATURES} finite numbers for each class'
-                )
+            table = [of_look.get(name, own_score) for name in class_names]
             tables.append(np.array(table, np.float64))
         return cls(*tables)
 

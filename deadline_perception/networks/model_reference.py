@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from deadline_perception.core.device import read_device_facts, spread_torch
@@ -80,7 +80,7 @@ class ModelReference:
             ModelNotFound: there is no such module or callable.
         """
         try:
-            found = getattr(importlib.import_module(str(self.file)), self.detail)
+            found = resolve_name(f'{self.file}:{self.detail}')
         except (ImportError, AttributeError) as error:
             raise ModelNotFound(
                 f'{self.file}:{self.detail} is not there, expected package.module:callable: {error}'

@@ -13,8 +13,7 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines.eager import ArrayCompute, Arrays, Held
-from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.engines.shaped_network import ShapedNetwork
+from deadline_perception.engines.segment_run import SegmentRun, ShapedNetwork
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 

@@ -34,7 +34,7 @@ from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, check_image
 from deadline_perception.networks.inner_run import InnerRun
-from deadline_perception.networks.look_fusion import FusionRecord, LookFusion, unfitted
+from deadline_perception.networks.look_fusion import FusionRecord, LookFusion
 
 # Operators, results, and phase of the first.
 COARSE = 'coarse'
@@ -91,13 +91,13 @@ class PassesFile:
         format: of the file.
         coarse: paths of the first look by their labels, ascending in work.
         model: of the network that takes the first look, a model string or a file beside.
-        fusion: see `LookFusion.from_record`.
+        fusion: as it gives the boxes of both looks scores that compare.
     """
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
-    coarse: dict[str, str]
+    coarse: Annotated[dict[str, str], Meta(min_length=1)]
     model: str
-    fusion: FusionRecord = field(default_factory=unfitted)
+    fusion: FusionRecord = field(default_factory=FusionRecord)
 
     @classmethod
     def load(cls, file: Path) -> PassesFile:
@@ -123,8 +123,7 @@ class PassesNetwork(Network):
 
     Raises:
         ValueError: the fusion does not fit the classes.
-        PassesError: a network gives no detections, the two run on different devices, the path of a first look is none
-            of its network's, or the network of the closer look consists of alternatives.
+        PassesError: a network gives no detections, or that of the closer look consists of alternatives.
     """
 
     result_type: type = Detections
@@ -143,7 +142,7 @@ class PassesNetwork(Network):
         self._fine_path = cache(partial(ExecutionPath, space=fine.path_space))
         self.path_space = passes_space(fine.path_space, coarse.path_space, self.coarse_paths)
         self.class_names = tuple(dict.fromkeys((*fine.class_names, *coarse.class_names)))
-        self.fusion = LookFusion.from_record(fusion or unfitted(), self.class_names)
+        self.fusion = LookFusion.from_record(fusion or FusionRecord(), self.class_names)
         self._coarse_labels = np.array(
             [self.class_names.index(name) for name in coarse.class_names], np.int64
         )
@@ -176,8 +175,6 @@ class PassesNetwork(Network):
         return Detections(found.boxes_xyxy_px, found.scores, self._coarse_labels[found.labels])
 
     def _check(self) -> None:
-        if not self.coarse_paths:
-            raise PassesError('no path of a first look is named, expected at least one')
         for network in (self.fine, self.coarse):
             if network.result_type is not Detections:
                 raise PassesError(
@@ -187,11 +184,6 @@ class PassesNetwork(Network):
             raise PassesError(
                 f'{self.fine.config_name} consists of alternatives, expected one network for the closer look'
             )
-        for label, path in self.coarse_paths.items():
-            if path not in self.coarse.path_space:
-                raise PassesError(
-                    f'path {path} of the first look {label} is none of {self.coarse.config_name}'
-                )
 
 
 def passes_space(
@@ -206,9 +198,9 @@ def passes_space(
     """
     labels = tuple(coarse_paths)
     operators = (
-        Operator(COARSE, PASS, (NONE, *labels), 'c', first_unnamed=True),
+        Operator(COARSE, PASS, (NONE, *labels), 'c', unnamed=0),
         # So that a path without a second look reads `c0.36-alone`.
-        Operator(FINE, PASS, (NONE, RUN), 'a', ('lone', 'fterwards'), full_unnamed=True),
+        Operator(FINE, PASS, (NONE, RUN), 'a', ('lone', 'fterwards'), unnamed=1),
         *fine.operators,
     )
     segments: list[Segment] = []

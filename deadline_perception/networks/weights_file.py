@@ -35,20 +35,14 @@ def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     return metadata, _class_names(metadata['class_names'], weights)
 
 
-def read_calibration(
-    weights: Path, metadata: dict[str, str], classes: int
-) -> ScoreCalibration | None:
+def stated_calibration(metadata: dict[str, str], classes: int) -> ScoreCalibration | None:
     """How the scores of so many classes are calibrated; None where a file's metadata say nothing of it.
 
     Raises:
-        CheckpointError: they say something else.
+        ValueError: they say something else.
     """
-    if not metadata.get('score_calibration'):
-        return None
-    try:
-        return ScoreCalibration.from_json(metadata['score_calibration'], classes)
-    except ValueError as error:
-        raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
+    text = metadata.get('score_calibration')
+    return ScoreCalibration.from_json(text, classes) if text else None
 
 
 def read_recipe(weights: Path) -> str | None:

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from deadline_perception.extras.data.bag_file import BagError, BagFile, BagTopic
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
-from deadline_perception.nodes.untyped import Untyped
 
 # What running nodes publish themselves.
 EXCLUDED = (
@@ -117,5 +117,5 @@ def choose_camera(bag: BagFile, camera: str = '') -> BagTopic | None:
 
 def _encoding(bag: BagFile, topic: BagTopic) -> str:
     _, msgtype, _, raw = next(bag.messages([topic.name]))
-    message: Untyped = bag.parse(raw, msgtype)
+    message: Any = bag.parse(raw, msgtype)
     return message.format if topic.is_compressed else message.encoding

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -20,6 +21,7 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo
 
+from deadline_perception.core.device import keep_settings
 from deadline_perception.core.images.image_message import ImageError
 from deadline_perception.core.stopwatch import ms_from_ns, now_ms
 from deadline_perception.deadline_detector import DeadlineDetector
@@ -45,7 +47,6 @@ from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED
-from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import ImageAge, ImageFlow, RateLimit
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
@@ -64,7 +65,7 @@ STANDS_ASIDE_S = 0.0001
 class _ResultMessages(threading.local):
     """A message to fill for each thread that publishes, so that none changes what another is publishing."""
 
-    def __init__(self, make: Callable[[], Untyped]) -> None:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self.result = make()
 
 
@@ -106,6 +107,7 @@ class DetectorNode(ManagedNode):
         """Loads network, profile and qualities, and warms every segment; blocks for seconds, on a device that nobody
         prepared for a minute."""
         options = network_options(self._values.snapshot())
+        keep_settings(options.threads)
         try:
             self._detector = DeadlineDetector(options, measures=False, prepare=self._prepare)
             loaded = self._detector.loaded

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sensor_msgs.msg import CompressedImage, Image
 
 from deadline_perception.nodes.messages import stamp_to_ns
-from deadline_perception.nodes.untyped import Untyped
 
-Parts = dict[
-    type, Untyped
-]  # messages of one frame, by type; an image of whatever form under `Image`
+Parts = dict[type, Any]  # messages of one frame, by type; an image of whatever form under `Image`
 
 
 class FrameJoin:
@@ -31,7 +30,7 @@ class FrameJoin:
         self._waiting: dict[int, Parts] = {}
         self.without_image = 0
 
-    def join(self, message: Untyped) -> Parts | None:
+    def join(self, message: Any) -> Parts | None:
         """All messages of the frame of this one, if it is the last of them; else None."""
         stamp_ns = stamp_to_ns(message.header.stamp)
         parts = self._waiting.pop(stamp_ns, {})

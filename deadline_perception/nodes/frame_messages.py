@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -15,7 +16,6 @@ from vision_msgs.msg import Detection2DArray, LabelInfo, ObjectHypothesis, Visio
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
 from deadline_perception.nodes.messages import MOST_ROWS, DetectionsMessage, bounded
-from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.job import JobRecord
 
 _ROOM_FOR_OBJECTS = 100
@@ -54,7 +54,7 @@ class ResultKind:
 
     topic: str
     message: type
-    maker: Callable[[Sequence[str]], Untyped]
+    maker: Callable[[Sequence[str]], Any]
 
 
 RESULT_KINDS = {

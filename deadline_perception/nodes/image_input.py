@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
@@ -24,7 +25,6 @@ from deadline_perception.nodes.service_quality import (
     numbered,
     subscription_events,
 )
-from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.image_flow import ImageFlow
 
 LONGEST_TRANSPORT_NS = (
@@ -59,7 +59,7 @@ class WhileWanted(MutuallyExclusiveCallbackGroup):
         super().__init__()
         self._is_wanted = is_wanted
 
-    def can_execute(self, entity: Untyped) -> bool:
+    def can_execute(self, entity: Any) -> bool:
         return self._is_wanted() and super().can_execute(entity)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from rclpy.node import Node
 from sensor_msgs.msg import Image
@@ -20,7 +21,6 @@ from deadline_perception.nodes.messages import message_to_detections, stamp_to_n
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import RESULTS
-from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.job import Outcome
 
 PARAMETERS = (
@@ -67,7 +67,7 @@ class LiveViewNode(Node):
         )
         self._health = Health(self, self._report)
 
-    def _on_part(self, message: Untyped) -> None:
+    def _on_part(self, message: Any) -> None:
         parts = self._frames.join(message)
         if parts is None:
             return
@@ -109,7 +109,7 @@ class LiveViewNode(Node):
         return report_of(values, self._view.address, concerns=(problem, self._intake.concern))
 
 
-def _operator(message: Untyped) -> OperatorRecord:
+def _operator(message: Any) -> OperatorRecord:
     names = OperatorRecord.__dataclass_fields__
     return OperatorRecord(**{name: getattr(message, name) for name in names})
 

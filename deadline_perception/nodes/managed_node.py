@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import ChangeState
@@ -25,7 +26,6 @@ from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import interruptible
 from deadline_perception.nodes.service_quality import RESULTS, publisher_events
-from deadline_perception.nodes.untyped import Untyped
 
 # What loading raises of files and parameters that do not fit, with words for whoever gave them.
 _EXPECTED = (DeadlinePerceptionError, ValueError, OSError)
@@ -35,6 +35,10 @@ MOST_LOADING_S = (
 REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h: only another process can go on
 _HANGS = 'the network still hangs in a frame'
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
+_BECOMES = {
+    State.TRANSITION_STATE_CONFIGURING: 'configured',
+    State.TRANSITION_STATE_ACTIVATING: 'activated',
+}
 
 _Transition = Callable[[LifecycleState], TransitionCallbackReturn]
 
@@ -49,6 +53,13 @@ def cause(error: BaseException) -> str:
     )
 
 
+def _start_timer(delay_s: float, call: Callable[..., object], argument: object) -> threading.Timer:
+    timer = threading.Timer(delay_s, call, (argument,))
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
 class ManagedNode(LifecycleNode):
     """What the lifecycle nodes of this package have in common.
 
@@ -60,48 +71,48 @@ class ManagedNode(LifecycleNode):
     _state = 'unconfigured'
     _refusal = ''  # why the node is not configured; empty while nothing is wrong
 
-    def __init__(self, name: str, **options: Untyped) -> None:
+    def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
         self._outputs: list[LifecyclePublisher] = []
         # rclpy's own table of the methods above, the same from Humble to Kilted.
         self._callbacks = {
-            state: partial(self._told, callback) for state, callback in self._callbacks.items()
+            state: partial(self._guarded, callback, _BECOMES.get(state, ''))
+            for state, callback in self._callbacks.items()
         }
-        self._callbacks[State.TRANSITION_STATE_CONFIGURING] = partial(
-            self._limited, self.on_configure
-        )
-        for state, what in (
-            (State.TRANSITION_STATE_CONFIGURING, 'configured'),
-            (State.TRANSITION_STATE_ACTIVATING, 'activated'),
-        ):
-            self._callbacks[state] = partial(self._unless_it_hangs, what, self._callbacks[state])
 
     def _still_hangs(self) -> bool:
         """A job that was at work when the node was last active has not come back."""
         return False
 
-    def _unless_it_hangs(
-        self,
-        what: str,
-        transition: _Transition,
-        state: LifecycleState,
+    def _guarded(
+        self, callback: _Transition, becomes: str, state: LifecycleState
     ) -> TransitionCallbackReturn:
+        """Logs what a transition raises, which rclpy makes into its result without a word. Ends the process where none
+        can begin beside a network that hangs, or a configuration does not end."""
+        if becomes and self._still_hangs():
+            self._end_process(f'cannot be {becomes}: {_HANGS}')
+            return TransitionCallbackReturn.FAILURE
+        if becomes != 'configured':
+            return self._told(callback, state)
+        words = f'cannot be configured: loading has taken more than {MOST_LOADING_S:.0f} s'
+        limit = _start_timer(MOST_LOADING_S, self._end_process, words)
+        try:
+            with interruptible():
+                return self._told(callback, state)
+        finally:
+            limit.cancel()
+
+    def _end_process(self, why: str) -> None:
         """No thread can be ended, and what computes beside a hanging one would wait for the same locks and memory."""
-        if not self._still_hangs():
-            return transition(state)
+        _start_timer(END_AFTER_S, os._exit, REPLACE_STATUS)
         self._refusal = (
-            f'cannot be {what}: {_HANGS}. This process ends with status '
-            f'{REPLACE_STATUS}, so that launch or a service manager replaces it'
+            f'{why}. This process ends with status {REPLACE_STATUS}, so that launch or a service manager '
+            f'replaces it'
         )
-        self._health.publish()
         self.get_logger().fatal(self._refusal)
-        ending = threading.Timer(END_AFTER_S, os._exit, (REPLACE_STATUS,))
-        ending.daemon = True
-        ending.start()
-        return TransitionCallbackReturn.FAILURE
+        self._health.publish()
 
     def _told(self, callback: _Transition, state: LifecycleState) -> TransitionCallbackReturn:
-        """Logs what a transition raises, which rclpy makes into its result without a word."""
         try:
             return callback(state)
         except (
@@ -113,32 +124,12 @@ class ManagedNode(LifecycleNode):
                 self.get_logger().error(traceback.format_exc())
             raise RuntimeError(cause(error)) from error
 
-    def _limited(self, callback: _Transition, state: LifecycleState) -> TransitionCallbackReturn:
-        """Ends the process when a configuration does not end."""
-        limit = threading.Timer(MOST_LOADING_S, self._end_overdue)
-        limit.daemon = True
-        limit.start()
-        try:
-            with interruptible():
-                return self._told(callback, state)
-        finally:
-            limit.cancel()
-
-    def _end_overdue(self) -> None:
-        self.get_logger().fatal(
-            f'cannot be configured: loading has taken more than {MOST_LOADING_S:.0f} s. This process ends with status '
-            f'{REPLACE_STATUS}, so that launch or a service manager replaces it'
-        )
-        os._exit(REPLACE_STATUS)
-
     def _refuse(self, error: BaseException) -> TransitionCallbackReturn:
         """Stays unconfigured, and says why."""
         again = bool(self._refusal)
         self._refusal = f'cannot be configured: {cause(error)}'
         if not isinstance(error, _EXPECTED):
-            self.get_logger().error(
-                ''.join(traceback.format_exception(type(error), error, error.__traceback__))
-            )
+            self.get_logger().error(''.join(traceback.format_exception(error)))
         self._release()
         self._health.publish()  # which logs what is new
         if again:
@@ -150,7 +141,7 @@ class ManagedNode(LifecycleNode):
         kind: type,
         topic: str,
         quality: QoSProfile = RESULTS,
-    ) -> Callable[[Untyped], None]:
+    ) -> Callable[[Any], None]:
         """What publishes to a topic, until `_release`."""
         publisher = self.create_lifecycle_publisher(
             kind, topic, quality, event_callbacks=publisher_events(self, topic)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
@@ -20,7 +21,6 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.core.untrusted_file import MIB
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.nodes.service_quality import RESULTS, subscription_events
-from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import MAX_BUDGET_MS
@@ -62,7 +62,7 @@ class Range:
     unit: str = ''
     may_be_nan: bool = False
 
-    def problem_with(self, message: Untyped) -> str:
+    def problem_with(self, message: Any) -> str:
         """What is wrong with a message, in one line; empty when the field is legal."""
         for value in _values(message, self.field.split('.')):
             if isinstance(value, str) and not value.isprintable():
@@ -77,7 +77,7 @@ class Range:
         return ''
 
 
-def _values(value: Untyped, parts: list[str]) -> Iterator[Untyped]:
+def _values(value: Any, parts: list[str]) -> Iterator[Any]:
     if not parts:
         yield value
         return
@@ -143,7 +143,7 @@ RANGES = {
 }
 
 
-def problem_with(topic: str, message: Untyped) -> str:
+def problem_with(topic: str, message: Any) -> str:
     """What is wrong with a message of a topic of `RANGES`, in one line; empty when all of it is legal."""
     return next(filter(None, (row.problem_with(message) for row in RANGES[topic])), '')
 
@@ -152,27 +152,23 @@ class InTurn(MutuallyExclusiveCallbackGroup):
     """One topic, served at most `MOST_HZ` times a second: whoever floods it leaves the executor time for images.
 
     What is not taken is replaced by newer messages in the middleware. Executors look at it as often as they wake.
-
-    Args:
-        clock_ms: monotonic.
     """
 
-    def __init__(self, clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._clock_ms = clock_ms
         self._begin_ms = -math.inf
         self._flooded_ms = -math.inf
         self._taken = 0
 
-    def can_execute(self, entity: Untyped) -> bool:
+    def can_execute(self, entity: Any) -> bool:
         return self._has_turn() and super().can_execute(entity)
 
     def _has_turn(self) -> bool:
-        return self._taken < _MOST_AT_ONCE or self._clock_ms() - self._begin_ms >= _WINDOW_MS
+        return self._taken < _MOST_AT_ONCE or now_ms() - self._begin_ms >= _WINDOW_MS
 
     def take(self) -> None:
         """Takes note of a message."""
-        time_ms = self._clock_ms()
+        time_ms = now_ms()
         if time_ms - self._begin_ms >= _WINDOW_MS:
             self._begin_ms = time_ms
             self._taken = 0
@@ -183,7 +179,7 @@ class InTurn(MutuallyExclusiveCallbackGroup):
     @property
     def is_flooded(self) -> bool:
         """Whether more came in the last seconds than was taken."""
-        return self._clock_ms() - self._flooded_ms <= TOLD_MS
+        return now_ms() - self._flooded_ms <= TOLD_MS
 
 
 class MessageIntake:
@@ -194,9 +190,8 @@ class MessageIntake:
         last_problem: what was wrong with the last of them.
     """
 
-    def __init__(self, node: Node, clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._clock_ms = clock_ms
         self.refused = 0
         self.last_problem = ''
         self._refused_ms = -math.inf
@@ -206,11 +201,11 @@ class MessageIntake:
         self,
         kind: type,
         topic: str,
-        callback: Callable[[Untyped], None],
+        callback: Callable[[Any], None],
         quality: QoSProfile,
     ) -> None:
         """Subscribes to a topic of `RANGES`, as the node calls it; `callback` is given each legal message."""
-        in_turn = InTurn(self._clock_ms)
+        in_turn = InTurn()
 
         def on_message(raw: bytes) -> None:
             in_turn.take()
@@ -253,7 +248,7 @@ class MessageIntake:
         raw: bytes,
         kind: type,
         topic: str,
-    ) -> Untyped | None:
+    ) -> Any | None:
         """The message in serialised data; None of one that is not legal, which is counted and logged.
 
         Long ones are refused as they are: to make objects of millions of texts takes seconds and hundreds of megabytes.
@@ -272,7 +267,7 @@ class MessageIntake:
     def _refuse(self, topic: str, problem: str) -> None:
         self.refused += 1
         self.last_problem = f'{topic}: {problem}'
-        self._refused_ms = self._clock_ms()
+        self._refused_ms = now_ms()
         self._node.get_logger().warning(
             f'message not used: {self.last_problem}', throttle_duration_sec=THROTTLE_S
         )
@@ -285,6 +280,6 @@ class MessageIntake:
             for subscription, in_turn in self._subscriptions.items()
             if in_turn.is_flooded
         ]
-        if self._clock_ms() - self._refused_ms <= TOLD_MS:
+        if now_ms() - self._refused_ms <= TOLD_MS:
             concerns.append(f'{self.refused} messages not used, the last: {self.last_problem}')
         return '; '.join(concerns)

@@ -23,7 +23,6 @@ class NodeEntry:
         remaps: topic of the node -> name of the argument that says what it is called outside.
         parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
         lifecycle: has the lifecycle services.
-        pinned_environment: must start with the environment of `core.device.process_environment`.
         wanted_by: of an optional node, name of the argument that brings it up when it is set.
         unless: name of the argument that leaves it out when it is set.
     """
@@ -32,7 +31,6 @@ class NodeEntry:
     remaps: tuple[tuple[str, str], ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     lifecycle: bool = False
-    pinned_environment: bool = False
     wanted_by: str = ''
     unless: str = ''
 
@@ -55,7 +53,6 @@ NODES = (  # started again when they end by themselves
         'detector',
         remaps=(('image', 'image_topic'),),
         lifecycle=True,
-        pinned_environment=True,
         unless='tasks',
         parameters=_same(
             'model',
@@ -76,7 +73,6 @@ OPTIONAL_NODES = (  # the same of those that an argument asks for
     NodeEntry(
         'qos_scheduler',
         lifecycle=True,
-        pinned_environment=True,
         parameters=_same(
             'tasks',
             'autostart',

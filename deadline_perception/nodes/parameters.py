@@ -7,6 +7,7 @@ import math
 from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rcl_interfaces.msg import (
     FloatingPointRange,
@@ -17,9 +18,8 @@ from rcl_interfaces.msg import (
 from rclpy.node import Node
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.nodes.untyped import Untyped
 
-Value = Untyped  # has the type of its row's default, which `validate` makes sure of
+Value = Any  # has the type of its row's default, which `validate` makes sure of
 _FOREIGN = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')  # rclpy's own
 
 
@@ -187,7 +187,7 @@ def declare(
         node.declare_parameter(row.name, values[row.name], row.descriptor(), ignore_override=True)
     in_force = ParameterValues(values)
 
-    def on_set(changes: list[Untyped]) -> SetParametersResult:
+    def on_set(changes: list[Any]) -> SetParametersResult:
         changed = {change.name: change.value for change in changes if change.name in in_force}
         if not changed:
             return SetParametersResult(successful=True)
@@ -211,7 +211,7 @@ def declare(
     set_atomically = node.set_parameters_atomically
     said: list[str] = []
 
-    def set_and_tell(parameter_list: list[Untyped]) -> SetParametersResult:
+    def set_and_tell(parameter_list: list[Any]) -> SetParametersResult:
         said.clear()
         result = set_atomically(parameter_list)
         if result.successful:

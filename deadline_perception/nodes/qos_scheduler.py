@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import TwistStamped
@@ -22,7 +23,7 @@ from std_msgs.msg import Header
 from vision_msgs.msg import LabelInfo
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.device import use_threads
+from deadline_perception.core.device import keep_settings, use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
@@ -51,7 +52,6 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
 from deadline_perception.nodes.service_quality import ANY_SOURCE, FRAMES, LATCHED, RESULTS
-from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import Job, JobRecord, Outcome
@@ -105,9 +105,9 @@ class _TaskTopics:
 
     node: QosSchedulerNode
     task: NestedTask
-    filler: Untyped
-    publish_result: Callable[[Untyped], None]
-    publish_labels: Callable[[Untyped], None]
+    filler: Any
+    publish_result: Callable[[Any], None]
+    publish_labels: Callable[[Any], None]
     followers: tuple[str, ...] = ()
     image_bgr: np.ndarray | None = None
     rejected: int = 0
@@ -125,7 +125,7 @@ class _TaskTopics:
             return None
         return self.image_bgr
 
-    def publish(self, job: Job, result: Untyped) -> None:
+    def publish(self, job: Job, result: Any) -> None:
         header = job.message.header
         self.publish_result(self.filler.fill(result, header))
         if self.followers and self.image_bgr is not None:
@@ -188,6 +188,7 @@ class QosSchedulerNode(ManagedNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Loads and warms the networks of the task file; blocks for seconds."""
         values = self._values.snapshot()
+        keep_settings(values['threads'])
         self._loader = Executor('loading')
         try:
             if not values['tasks']:

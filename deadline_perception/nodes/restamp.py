@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from rosbags.interfaces import Nodetype
@@ -12,7 +13,6 @@ from rosbags.typesys.store import Typestore
 
 from deadline_perception.core.errors import printable
 from deadline_perception.extras.data.bag_file import BagError, damage_errors
-from deadline_perception.nodes.untyped import Untyped
 
 _HEADER = 'std_msgs/msg/Header'
 _TIME = 'builtin_interfaces/msg/Time'
@@ -39,7 +39,7 @@ def header_place(store: Typestore, msgtype: str) -> HeaderPlace:
     return HeaderPlace.FRONT if is_front and not any(places[1:]) else HeaderPlace.NESTED
 
 
-def _holds_header(store: Typestore, kind: tuple[Nodetype, Untyped], seen: set[str]) -> bool:
+def _holds_header(store: Typestore, kind: tuple[Nodetype, Any], seen: set[str]) -> bool:
     node, detail = kind
     if node in (Nodetype.ARRAY, Nodetype.SEQUENCE):
         return _holds_header(store, detail[0], seen)
@@ -113,7 +113,7 @@ class Restamper:
                 self._moved.popitem(last=False)
         return self._moved[stamp_ns]
 
-    def _move_all(self, value: Untyped, now_ns: int) -> None:
+    def _move_all(self, value: Any, now_ns: int) -> None:
         """Moves every header's stamp within a decoded message."""
         if getattr(value, '__msgtype__', '') == _HEADER:
             seconds, nanoseconds = divmod(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -14,8 +15,6 @@ from rclpy.qos import (
     qos_policy_name_from_kind,
 )
 from rclpy.subscription import Subscription
-
-from deadline_perception.nodes.untyped import Untyped
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
@@ -95,8 +94,8 @@ def _logs_misfit(
     topic: str,
     problem: str,
     fixes: Mapping[str, str],
-) -> Callable[[Untyped], None]:
-    def on_incompatible(event: Untyped) -> None:
+) -> Callable[[Any], None]:
+    def on_incompatible(event: Any) -> None:
         name = qos_policy_name_from_kind(event.last_policy_kind)
         node.get_logger().error(
             f'{problem} does not fit: {name}; {fixes.get(name, "make both sides agree")} '

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from geometry_msgs.msg import TwistStamped
+from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
 
@@ -64,20 +64,18 @@ class VehicleSpeedNode(Node):
         return self._clock_of_ages.now().nanoseconds / 1e9
 
     def _on_odometry(self, message: Odometry) -> None:
-        velocity = message.twist.twist.linear
-        self._hear(
-            'odometry', math.hypot(velocity.x, velocity.y)
-        )  # a robot may also drive sideways
+        self._hear('odometry', message.twist.twist)
 
     def _on_twist(self, message: TwistStamped) -> None:
-        self._hear('twist', math.hypot(message.twist.linear.x, message.twist.linear.y))
+        self._hear('twist', message.twist)
 
-    def _hear(self, source: str, speed_mps: float) -> None:
+    def _hear(self, source: str, twist: Twist) -> None:
         now_s = self._now_s()
         if source != self._source and self._source and self._filter.is_fresh(now_s):
             return
-        if self._filter.observe(speed_mps, now_s):
-            self._source = source
+        # A robot may also drive sideways.
+        self._filter.observe(math.hypot(twist.linear.x, twist.linear.y), now_s)
+        self._source = source
 
     def _publish(self) -> None:
         message = TwistStamped()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deadline_perception.core.number import number_or_nan, told_value
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, JobRecord, Outcome
+from deadline_perception.runtime.job import Conditions, JobRecord, Outcome
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN, SlowdownEstimator
 
 OWN_SOURCE = 'own frames'
@@ -133,17 +133,10 @@ class ConditionTracker:
         """Takes in a budget.
 
         Args:
-            budget_ms: budget now.
+            budget_ms: budget now, in (0, MAX_BUDGET_MS].
             min_budget_ms: smallest that its policy gives.
             reason: why it is degraded, empty when it is not.
-
-        Raises:
-            ValueError: the budget does not lie in (0, MAX_BUDGET_MS]; it is then dropped.
         """
-        if not 0 < budget_ms <= MAX_BUDGET_MS:
-            raise ValueError(
-                f'budget is {budget_ms} ms, expected a time in (0, {MAX_BUDGET_MS:.0f}] ms'
-            )
         smallest_ms = min_budget_ms if 0 < min_budget_ms <= budget_ms else budget_ms
         self._budget = _Budget(budget_ms, smallest_ms, reason, self._clock_ms())
 

@@ -29,7 +29,6 @@ from deadline_perception.runtime.job import (
 )
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline
 from deadline_perception.runtime.task import Task
-from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
 _LOOK_S = 0.5  # how often a waiting caller looks whether the stream was closed
 _LOST_MS = 2000.0  # past its deadline, from which nobody is expected to answer an image any more
@@ -88,7 +87,6 @@ class DetectionStream(FrameClient):
         self.pipeline: FramePipeline | None = None
         self.executor: Executor | None = None
         self.close: Callable[[], object] = lambda: None
-        self._slowdown: float | None = None
         self.failures = 0
 
     def submit(
@@ -241,28 +239,11 @@ class DetectionStream(FrameClient):
         pipeline.arrive(job)
         return job
 
-    @property
-    def slowdown(self) -> float | None:
-        """Factor of contention that is assumed, at least 1; None: what frames, and `on_contention`, have shown."""
-        return self._slowdown
-
-    @slowdown.setter
-    def slowdown(self, factor: float | None) -> None:
-        if factor is not None and not 1.0 <= number_or_nan(factor) <= MAX_SLOWDOWN:
-            raise ValueError(
-                f'slowdown is {told_value(factor)}, expected a factor in [1, {MAX_SLOWDOWN:g}], or None for what '
-                f'frames tell'
-            )
-        self._slowdown = None if factor is None else float(factor)
-
     # --- FrameClient ---
 
     def conditions(self, job: Job) -> Conditions:
-        budget_ms = job.message.budget_ms
-        if self._slowdown is not None:
-            return Conditions(budget_ms, self._slowdown, '')
         slowdown, source, reason = self._tracker.now()
-        return Conditions(budget_ms, slowdown, source, (reason,) if reason else ())
+        return Conditions(job.message.budget_ms, slowdown, source, (reason,) if reason else ())
 
     def convert(self, job: Job) -> np.ndarray:
         return job.message.image_bgr

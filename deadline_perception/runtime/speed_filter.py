@@ -20,15 +20,8 @@ class SpeedFilter:
         self._heard_s = math.nan
         self.accepted = 0
 
-    def observe(self, speed_mps: float, now_s: float) -> bool:
-        """Takes in the magnitude of a speed; after a silence, or when the clock went back, the filter starts anew.
-
-        Returns:
-            False when the speed is impossible; it is dropped.
-        """
-        if not math.isfinite(speed_mps):
-            return False
-        speed_mps = abs(speed_mps)
+    def observe(self, speed_mps: float, now_s: float) -> None:
+        """Takes in a speed, finite and >= 0; after a silence, or when the clock went back, the filter starts anew."""
         elapsed_s = now_s - self._heard_s
         if self._time_constant_s == 0.0 or not 0.0 <= elapsed_s <= self._timeout_s:
             self._speed_mps = speed_mps
@@ -38,7 +31,6 @@ class SpeedFilter:
             )
         self._heard_s = now_s
         self.accepted += 1
-        return True
 
     def is_fresh(self, now_s: float) -> bool:
         """A speed has come within the timeout."""

@@ -59,7 +59,6 @@ from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 from deadline_perception.networks.weights_file import read_header
-from deadline_perception.networks.yolox.checkpoint import load_yolox
 from deadline_perception.networks.yolox.network import YoloxDetector
 from deadline_perception.tools.evaluate import evaluate_with_progress
 from deadline_perception.tools.recipe import recipe_text
@@ -319,7 +318,7 @@ def _train_yolox(
         raise ValueError(
             f'--device is {args.device} and --drives {args.drives}, expected cpu and 0 with {args.start}'
         )
-    network = load_yolox(args.start)
+    network = load_detector(args.start)
     shares = [math.sqrt(len(sequence.frames)) for sequence in sequences]
     source = SampleSource(
         sequences,

@@ -19,7 +19,7 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.engines.compiled_segments import cpu_settings
 from deadline_perception.engines.openvino_library import load_openvino
 from deadline_perception.networks.model_reference import find_weights
-from deadline_perception.networks.yolox.checkpoint import load_yolox
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.yolox.network import YoloxDetector
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
@@ -42,7 +42,7 @@ class Layers(nn.Module):
 
 def main(run: Run) -> None:
     use_threads(1)
-    networks = [load_yolox(file) for file in (run.args.before, run.args.after)]
+    networks = [load_detector(file) for file in (run.args.before, run.args.after)]
     times = times_ms(networks, 10 if run.quick else 200)
     show(
         'before and after',

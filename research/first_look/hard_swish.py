@@ -28,8 +28,8 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.weights_file import read_metadata
-from deadline_perception.networks.yolox.checkpoint import load_yolox
 from deadline_perception.networks.yolox.network import YoloxDetector
 
 # Sizes of the input, images of a step, and share of the steps.
@@ -160,7 +160,7 @@ def main(args: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     frames = [frame for file in args.images for frame in open_source(file).frames]
     facts = read_metadata(args.start)[0]
-    teacher = load_yolox(args.start)
+    teacher = load_detector(args.start)
     student = student_of(teacher)
     rng = random.Random(0)
     parameters = list(student.parameters())

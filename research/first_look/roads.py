@@ -32,8 +32,8 @@ from deadline_perception.extras.training.yolox_training import (
     losses,
     overlap,
 )
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.weights_file import read_metadata
-from deadline_perception.networks.yolox.checkpoint import load_yolox
 
 # Sizes of the input in px, images of roads in a step, and share of the steps.
 SIZES = (((384, 640), 4, 0.55), ((256, 416), 9, 0.30), ((192, 320), 16, 0.15))
@@ -88,7 +88,7 @@ class GeneralImages:
 
 def main(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
-    start, teacher = load_yolox(args.start), load_yolox(args.teacher)
+    start, teacher = load_detector(args.start), load_detector(args.teacher)
     facts = read_metadata(args.start)[0]
     student = student_of(start)
     parameters = list(student.parameters())

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from deadline_perception.extras.external_models.public_yolox import build_yolox
-from deadline_perception.networks.yolox.checkpoint import load_yolox
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.yolox.configuration import YoloxConfig
 
 SMALL = YoloxConfig('small', (96, 160), (1.0, 0.41), (('car', 'bus'), ('person',)))
@@ -50,7 +50,7 @@ def test_the_student_starts_with_the_weights_of_its_teacher_and_comes_nearer(tea
     assert losses[-1] < 0.8 * losses[0]
     file = tmp_path / 'small.safetensors'
     hard_swish.keep(hard_swish.weights_of(student), teacher, {'licence': 'mine'}, file, 12)
-    kept = load_yolox(file)
+    kept = load_detector(file)
     assert kept.config.activation == 'hard_swish'
     found = kept.backbone(pixels)[0]
     wanted = student.backbone(pixels)[0]

@@ -19,7 +19,7 @@ SPACE = PathSpace(
     (
         Operator('deep0', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
         Operator('deep1', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
-        Operator('size', 'scale', (0.25, 0.5, 1.0), 'r', full_unnamed=True),
+        Operator('size', 'scale', (0.25, 0.5, 1.0), 'r', unnamed=2),
         Operator('way', 'switch', ('b', 'a'), 'w'),
     ),
     (
@@ -91,7 +91,7 @@ def test_names_worked_out_by_hand():
     assert str(MAGNIFIER.parse('ztele-n4')) == 'ztele-n4' and str(CLASSIFIER.largest) == 'l4'
     assert [str(path) for path in SINGLE] == ['whole']
     assert SINGLE.parse('whole') == SINGLE.largest == SINGLE.smallest
-    size = Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True)
+    size = Operator('size', 'scale', (0.5, 1.0), 'r', unnamed=1)
     unsaid = PathSpace((size,), (Segment('all', 'all', 'size'),))
     assert [str(path) for path in unsaid] == ['r0.50', 'whole']
     assert unsaid.parse('whole') == unsaid.largest
@@ -102,7 +102,7 @@ def test_keys_name_what_decides_the_work_and_a_skipped_segment_has_none():
     assert keys == ('begin', 'resize@r0.50', 'deep0@r0.50', 'end@wb-r0.50')
     assert SPACE.key(3, SPACE.parse('s01-wb')) is None
     assert SPACE.key(3, SPACE.parse('s00-wb')) == 'deep1'
-    assert SPACE.keys(SPACE.largest, 3) == ('deep1', 'end@wa-r1.00')
+    assert SPACE.largest.keys_by_segment[3:] == ('deep1', 'end@wa-r1.00')
     # To run a skip's segment, the skip must be set to run; `size` decides the first one's work.
     assert SPACE.carriers()['deep0@r0.50'] == {0: 1, 2: 1} and SPACE.carriers()['deep1'] == {1: 1}
     assert SPACE.phases == ('pre', 'body', 'head')

@@ -17,8 +17,8 @@ from deadline_perception.timing.time_model import TimeModel
 # A first look of 5 ms, then a closer one of 10 ms and of 10 more where its skip runs; or the closer one alone.
 SPACE = PathSpace(
     (
-        Operator('coarse', 'pass', ('none', 'run'), 'c', first_unnamed=True),
-        Operator('fine', 'pass', ('none', 'run'), 'a', ('lone', 'll'), full_unnamed=True),
+        Operator('coarse', 'pass', ('none', 'run'), 'c', unnamed=0),
+        Operator('fine', 'pass', ('none', 'run'), 'a', ('lone', 'll'), unnamed=1),
         Operator('deep', SKIP, ('skip', 'run'), 's', ('1', '0')),
     ),
     (

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.detections import Detections
 from deadline_perception.networks.look_fusion import (
     FEATURES,
+    FusionRecord,
     LookFusion,
     box_features,
     overlaps_of_class,
@@ -21,7 +23,7 @@ def fusion(**coefficients: float) -> LookFusion:
     for name, value in coefficients.items():
         look = name.rstrip('0123456789')
         record[look]['vehicle'][int(name.removeprefix(look))] = value
-    return LookFusion.from_record(record, NAMES)
+    return LookFusion.from_record(FusionRecord(**record), NAMES)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +70,18 @@ def test_nothing_found_by_either_or_both_looks_is_no_error():
 @pytest.mark.parametrize(
     ('record', 'said'),
     [
-        ({'coarse': {}}, "fusion is of .'coarse'., expected coarse and fine"),
+        ({'coarsest': {}}, "fusion has 'coarsest', expected coarse, fine"),
         ({'coarse': {'tram': [0.0] * FEATURES}, 'fine': {}}, 'classes tram, expected some of veh'),
-        ({'coarse': {}, 'fine': {'person': [0.0]}}, 'fusion of fine is not 15 finite numbers'),
-        ({'coarse': {'person': [np.nan] * FEATURES}, 'fine': {}}, 'of coarse is not 15 finite'),
+        (
+            {'coarse': {}, 'fine': {'person': [0.0]}},
+            r"fusion.fine\['person'\] is .*, expected array of length >= 15",
+        ),
+        (
+            {'coarse': {'person': [np.nan] * FEATURES}, 'fine': {}},
+            r"fusion.coarse\['person'\]\[0\] is nan, expected",
+        ),
     ],
 )
 def test_coefficients_that_do_not_fit_are_refused(record, said):
     with pytest.raises(ValueError, match=said):
-        LookFusion.from_record(record, NAMES)
+        LookFusion.from_record(decode(record, FusionRecord, 'fusion'), NAMES)

@@ -57,9 +57,10 @@ def test_what_lies_outside_is_told_with_what_was_expected(topic, message, words)
     assert words in problem and problem.isprintable()
 
 
-def test_a_refused_message_is_counted_told_and_not_used(observer, wait_for, namespace):
+def test_a_refused_message_is_counted_told_and_not_used(observer, wait_for, namespace, monkeypatch):
     now_ms = [1000.0]
-    intake, heard = MessageIntake(observer.node, lambda: now_ms[0]), []
+    monkeypatch.setattr(message_intake, 'now_ms', lambda: now_ms[0])
+    intake, heard = MessageIntake(observer.node), []
     intake.listen(ContentionState, 'contention_monitor/state', heard.append, RESULTS)
     speaker = observer.speaker(ContentionState, f'{namespace}/contention_monitor/state')
     for slowdown in (1e15, 2.0):
@@ -74,9 +75,12 @@ def test_a_refused_message_is_counted_told_and_not_used(observer, wait_for, name
     assert intake.concern == ''
 
 
-def test_a_flood_is_named_and_what_was_published_last_is_taken(observer, wait_for, namespace):
+def test_a_flood_is_named_and_what_was_published_last_is_taken(
+    observer, wait_for, namespace, monkeypatch
+):
     now_ms = [0.0]
-    intake, heard = MessageIntake(observer.node, lambda: now_ms[0]), []
+    monkeypatch.setattr(message_intake, 'now_ms', lambda: now_ms[0])
+    intake, heard = MessageIntake(observer.node), []
     intake.listen(TimeBudget, 'time_budget/budget', heard.append, RESULTS)
     ((subscription, turns),) = intake._subscriptions.items()
     for _ in range(100):

@@ -45,14 +45,6 @@ def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays(tra
     assert len(tracker.now().reasons) == 1
 
 
-@pytest.mark.parametrize('budget_ms', [0.0, -1.0, math.nan, math.inf, 1e300, 60_001.0])
-def test_refuses_a_budget_that_is_none_and_keeps_the_last(tracker, budget_ms):
-    tracker.on_budget(120.0, 30.0, '')
-    with pytest.raises(ValueError, match='expected a time in'):
-        tracker.on_budget(budget_ms, 30.0, '')
-    assert tracker.now().budget_ms == 120.0
-
-
 @pytest.mark.parametrize('min_budget_ms', [math.nan, 0.0, 200.0])
 def test_a_minimum_above_the_budget_is_not_believed(tracker, clock, min_budget_ms):
     tracker.on_budget(120.0, min_budget_ms, '')

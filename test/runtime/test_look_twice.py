@@ -42,7 +42,7 @@ def test_shipped_weights_name_the_network_of_their_first_look(repository, tmp_pa
     models = repository / 'models'
     assert first_look_model(models / 'street.safetensors') == 'street-first'
     assert first_look_model(models / 'yolox-nano.safetensors') == ''
-    content = {'format': 2, 'model': 'near.onnx', 'coarse': {}}
+    content = {'format': 2, 'model': 'near.onnx', 'coarse': {'near': 'whole'}}
     (tmp_path / 'own.passes.json').write_text(json.dumps(content))
     (tmp_path / 'near.onnx').touch()
     assert first_look_model(tmp_path / 'own.safetensors') == str(tmp_path / 'near.onnx')

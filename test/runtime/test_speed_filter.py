@@ -18,12 +18,3 @@ def test_an_age_begins_anew_when_the_clock_goes_back():
     assert (speed.age_s(50.0), speed.age_s(50.8)) == (0.0, pytest.approx(0.8))
     assert speed.speed_mps(51.0) == 9.0
     assert math.isnan(speed.speed_mps(51.01))
-
-
-@pytest.mark.parametrize('wrong', [math.nan, math.inf, -math.inf])
-def test_impossible_speed_is_left_out(wrong):
-    speed = SpeedFilter(time_constant_s=0.0, timeout_s=1.0)
-    speed.observe(5.0, 1.0)
-    assert speed.observe(wrong, 1.5) is False
-    assert speed.speed_mps(1.5) == 5.0
-    assert speed.accepted == 1

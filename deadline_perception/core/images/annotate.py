@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import zlib
 from collections.abc import Sequence
 
@@ -37,6 +36,16 @@ _LATE = (70, 80, 240)
 _BOUND = (60, 200, 250)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _REFERENCE_HEIGHT_PX = 480
+# The strip is drawn at this size, and brought to the image's width.
+_STRIP_PX = 124, 1280
+_LEFT_PX = 20  # of what is in it
+_RIGHT_PX = 1260
+_BASELINE_PX = 34
+_WORDS_SIZE = 0.84
+_BAR_PX = 46, 62  # top and bottom
+_MARKS_PX = 41, 67
+_CHIPS_PX = 78, 110
+_GAP_PX = 8
 _BAR_REACH = 1.25  # the bar ends at this multiple of the budget, so that a miss is seen
 
 
@@ -87,11 +96,7 @@ def annotate(
     """
     height, width = image_bgr.shape[:2]
     scale = min(2.5, max(0.8, height / _REFERENCE_HEIGHT_PX))
-    strip_px = round(62 * scale)
-    canvas = np.empty((height + strip_px, width, 3), np.uint8)
-    canvas[:height] = image_bgr
-    canvas[height:] = _PAPER
-    picture = canvas[:height]
+    picture = image_bgr.copy()
     boxes = [_corners(box) for box in detections.boxes_xyxy_px]
     names = [class_name(label, class_names) for label in detections.labels.tolist()]
     order = np.argsort(-detections.scores, kind='stable').tolist()
@@ -108,10 +113,11 @@ def annotate(
             scale,
             taken,
         )
-    strip = canvas[height:]
-    _timing(strip, scale, budget_ms, bound_ms, latency_ms, outcome, met)
-    _chips(strip, scale, path_chips(path, operators))
-    return canvas
+    strip = np.full((*_STRIP_PX, 3), _PAPER, np.uint8)
+    _timing(strip, budget_ms, bound_ms, latency_ms, outcome, met)
+    _chips(strip, path_chips(path, operators))
+    strip_px = max(1, round(width * _STRIP_PX[0] / _STRIP_PX[1]))
+    return np.vstack([picture, cv2.resize(strip, (width, strip_px), interpolation=cv2.INTER_AREA)])
 
 
 def _text_size(text: str, size: float) -> tuple[int, int]:
@@ -126,9 +132,10 @@ def _put(
     y: int,
     size: float,
     colour: Colour,
+    thickness: int = 2,
 ) -> int:
     """Writes text with its lower left corner at (x, y); returns its width."""
-    cv2.putText(canvas, text, (x, y), _FONT, size, colour, 1, cv2.LINE_AA)
+    cv2.putText(canvas, text, (x, y), _FONT, size, colour, thickness, cv2.LINE_AA)
     return _text_size(text, size)[0]
 
 
@@ -177,7 +184,7 @@ def _tag(
         ):
             taken.append(place)
             cv2.rectangle(picture, place[:2], place[2:], colour, cv2.FILLED)
-            _put(picture, text, left + pad, y + height - pad, size, _PAPER)
+            _put(picture, text, left + pad, y + height - pad, size, _PAPER, 1)
             return
 
 
@@ -187,7 +194,6 @@ def _overlap(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 def _timing(
     strip: np.ndarray,
-    scale: float,
     budget_ms: float,
     bound_ms: float,
     latency_ms: float,
@@ -195,43 +201,34 @@ def _timing(
     met: bool,
 ) -> None:
     """The budget bar with its numbers, and the outcome at the right."""
-    inset = round(10 * scale)
-    size = 0.42 * scale
     colour = _GOOD if met else _LATE
     word = f'{outcome.replace("_", " ")}{"" if met else ", missed"}'.strip(' ,')
-    word_width = _text_size(word, size)[0]
-    baseline = round(17 * scale)
-    _put(strip, word, strip.shape[1] - inset - word_width, baseline, size, colour)
+    x = _RIGHT_PX - _text_size(word, _WORDS_SIZE)[0]
+    _put(strip, word, x, _BASELINE_PX, _WORDS_SIZE, colour)
     taken = f'{latency_ms:.0f}' if math.isfinite(latency_ms) else '-'
-    if not 0.0 < budget_ms < math.inf:
-        _put(strip, f'{taken} ms', inset, baseline, size, _INK)
+    has_budget = 0.0 < budget_ms < math.inf
+    words = f'{taken} of {budget_ms:.0f} ms' if has_budget else f'{taken} ms'
+    x = 2 * _LEFT_PX + _put(strip, words, _LEFT_PX, _BASELINE_PX, _WORDS_SIZE, _INK)
+    if not has_budget:
         return
-    x = inset + _put(strip, f'{taken} of {budget_ms:.0f} ms', inset, baseline, size, _INK) + inset
-    if math.isfinite(bound_ms):
-        _put(strip, f'bound {bound_ms:.0f}', x, baseline, size, _BOUND)
-    left = inset
-    right = strip.shape[1] - inset
-    top = round(23 * scale)
-    bottom = round(31 * scale)
 
     def at(time_ms: float) -> int:
-        return left + round((right - left) * min(max(time_ms / budget_ms / _BAR_REACH, 0.0), 1.0))
+        share = np.clip(time_ms / budget_ms / _BAR_REACH, 0.0, 1.0)
+        return _LEFT_PX + round((_RIGHT_PX - _LEFT_PX) * float(share))
 
-    cv2.rectangle(strip, (left, top), (right, bottom), (62, 56, 52), cv2.FILLED)
-    cv2.rectangle(strip, (at(budget_ms), top), (right, bottom), (52, 44, 84), cv2.FILLED)
+    def fill(begin: int, end: int, shade: Colour) -> None:
+        top, bottom = _BAR_PX
+        cv2.rectangle(strip, (begin, top), (end, bottom), shade, cv2.FILLED)
+
+    fill(_LEFT_PX, _RIGHT_PX, (62, 56, 52))
+    fill(at(budget_ms), _RIGHT_PX, (52, 44, 84))
     if math.isfinite(latency_ms) and latency_ms > 0:
-        cv2.rectangle(strip, (left, top), (at(latency_ms), bottom), colour, cv2.FILLED)
-    overhang = max(2, round(2.5 * scale))
-    thickness = max(2, round(2 * scale))
-    for time_ms, mark in ((budget_ms, _INK), (bound_ms, _BOUND)):
-        if math.isfinite(time_ms):
-            cv2.line(
-                strip,
-                (at(time_ms), top - overhang),
-                (at(time_ms), bottom + overhang),
-                mark,
-                thickness,
-            )
+        fill(_LEFT_PX, at(latency_ms), colour)
+    top, bottom = _MARKS_PX
+    cv2.line(strip, (at(budget_ms), top), (at(budget_ms), bottom), _INK, 4)
+    if math.isfinite(bound_ms):
+        _put(strip, f'bound {bound_ms:.0f}', x, _BASELINE_PX, _WORDS_SIZE, _BOUND)
+        cv2.line(strip, (at(bound_ms), top), (at(bound_ms), bottom), _BOUND, 4)
 
 
 def path_chips(path: str, operators: Sequence[OperatorRecord]) -> list[tuple[str, float]]:
@@ -247,46 +244,22 @@ def path_chips(path: str, operators: Sequence[OperatorRecord]) -> list[tuple[str
     ]
 
 
-def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> None:
-    """One chip per operator, filled from the left by how large its setting is; the smallest is hollow."""
-    inset = round(10 * scale)
-    gap = max(2, round(4 * scale))
-    size = 0.34 * scale
-
-    def overflow() -> bool:
-        widths = [_text_size(text, size)[0] + 4 * gap for text, _ in chips]
-        return sum(widths) > strip.shape[1] - 2 * inset
-
-    if overflow():
-        chips = [
-            (re.sub(r'\B[a-z]+|(?<=[a-z]) (?=[a-z])', '', text), share) for text, share in chips
-        ]
-    while overflow() and size > 0.15:
-        size *= 0.93
-    x = inset
-    top = round(39 * scale)
-    bottom = round(55 * scale)
+def _chips(strip: np.ndarray, chips: list[tuple[str, float]]) -> None:
+    """One chip per operator, filled from the left by how large its setting is; the smallest is hollow. Many are small."""
+    size = 0.68
+    wanted = sum(_text_size(text, size)[0] for text, _ in chips)
+    room = _RIGHT_PX - _LEFT_PX - 4 * _GAP_PX * len(chips)
+    size *= min(1.0, max(0.4, room / max(1, wanted)))
+    top, bottom = _CHIPS_PX
+    x = _LEFT_PX
     for text, share in chips:
         width, height = _text_size(text, size)
-        right = x + width + 3 * gap
+        right = x + width + 3 * _GAP_PX
         filled = 1.0 if math.isnan(share) else share
+        ink, rim = (_INK, (130, 110, 90)) if filled > 0 else (_MUTED, (75, 70, 66))
         if filled > 0:
-            cv2.rectangle(
-                strip,
-                (x, top),
-                (x + round((right - x) * filled), bottom),
-                (110, 84, 50),
-                cv2.FILLED,
-            )
-        cv2.rectangle(
-            strip, (x, top), (right, bottom), (130, 110, 90) if filled > 0 else (75, 70, 66), 1
-        )
-        _put(
-            strip,
-            text,
-            x + gap + gap // 2,
-            (top + bottom + height) // 2,
-            size,
-            _INK if filled > 0 else _MUTED,
-        )
-        x = right + gap
+            end = x + round((right - x) * filled)
+            cv2.rectangle(strip, (x, top), (end, bottom), (110, 84, 50), cv2.FILLED)
+        cv2.rectangle(strip, (x, top), (right, bottom), rim, 2)
+        _put(strip, text, x + 3 * _GAP_PX // 2, (top + bottom + height) // 2, size, ink)
+        x = right + _GAP_PX

@@ -21,7 +21,7 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.engines.openvino_library import load_openvino
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.weights_writer import write_weights
-from deadline_perception.networks.yolox.checkpoint import KIND
+from deadline_perception.networks.kinds import YOLOX
 from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.layers import Unit
 from deadline_perception.networks.yolox.network import YoloxDetector
@@ -144,7 +144,7 @@ def save_yolox(network: YoloxDetector, file: Path, **facts: str) -> None:
     """
     if network.score_calibration is not None:
         facts = {'score_calibration': network.score_calibration.to_json(), **facts}
-    write_weights(network, file, {'kind': KIND, 'config': network.config.to_json(), **facts})
+    write_weights(network, file, {'kind': YOLOX, 'config': network.config.to_json(), **facts})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import PathSpace
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
 from deadline_perception.networks.multi_path.declaration import check_sizes
-from deadline_perception.networks.multi_path.shape import DetectorShape, HeadConfig, check_name
+from deadline_perception.networks.multi_path.shape import DetectorShape, HeadConfig
 
 # A configuration may come with a file from anywhere: it must not decide how much memory a process takes. The limits lie
 # an order of magnitude above the largest published networks.
@@ -80,7 +80,6 @@ class DetectorConfig(DetectorShape):
     outline = 'deadline_perception.extras.faster_rcnn.outline:FasterRcnnOutline'
 
     def __post_init__(self) -> None:
-        check_name(self.name)
         per_stage = (self.stage_channels, self.kept_blocks, self.skip_groups, self.anchor_sizes_px)
         if {len(values) for values in per_stage} != {4}:
             raise ValueError(

@@ -58,7 +58,7 @@ def multi_path_space(
             WIDTH,
             tuple(map(float, reversed(pyramid_widths))),
             'f',
-            full_unnamed=True,
+            unnamed=len(pyramid_widths) - 1,
         ),
         Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
         Operator('head', SWITCH, tuple(map(str, range(heads))), 'h'),

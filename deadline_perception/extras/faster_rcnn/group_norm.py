@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from deadline_perception.engines.sliced_layers import Cut
 from deadline_perception.extras.faster_rcnn.configuration import DetectorConfig
@@ -18,7 +18,7 @@ class SlicedGroupNorm(SlicedNorm, GroupNorm):
     """Group norm whose groups hold a fixed number of channels, so that a prefix of channels keeps its groups.
 
     Args:
-        channels, widths, gain: see `SlicedNorm`.
+        channels, widths: see `SlicedNorm`.
         group_channels: channels of one group.
     """
 
@@ -27,10 +27,8 @@ class SlicedGroupNorm(SlicedNorm, GroupNorm):
         channels: int,
         group_channels: int,
         widths: tuple[float, ...],
-        *,
-        gain: float = 1.0,
     ) -> None:
-        super().__init__(channels, widths, gain=gain)
+        super().__init__(channels, widths)
         self.group_channels = group_channels
 
     def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:
@@ -45,7 +43,11 @@ def sliced_norm(
     *,
     gain: float = 1.0,
 ) -> SlicedNorm:
-    """The kind of norm that a configuration asks for, over so many channels at full width."""
+    """The kind of norm that a configuration asks for, over so many channels at full width; `gain` is its first scale."""
+    norm: SlicedNorm
     if config.norm == 'group':
-        return SlicedGroupNorm(channels, config.norm_group_size(channels), widths, gain=gain)
-    return SlicedFrozenNorm(channels, widths, gain=gain)
+        norm = SlicedGroupNorm(channels, config.norm_group_size(channels), widths)
+    else:
+        norm = SlicedFrozenNorm(channels, widths)
+    nn.init.constant_(norm.weight, gain)
+    return norm

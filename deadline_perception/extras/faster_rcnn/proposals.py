@@ -18,7 +18,6 @@ from deadline_perception.extras.faster_rcnn.outline import (
 )
 from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path.operators import SlicedConv2d
-from deadline_perception.networks.multi_path.suppression import nms
 
 
 class RegionProposalNetwork(nn.Module):
@@ -82,7 +81,7 @@ class DynamicProposals:
         """
         boxes, scores = (part[0] for part in self.ranked(logits, deltas, proposals, size))
         boxes = boxes * (scores > -torch.inf)[:, None]
-        kept = nms(boxes, scores, PROPOSAL_NMS_IOU)
+        kept = box_ops.nms(boxes, scores, PROPOSAL_NMS_IOU)
         none = kept.new_full((proposals,), len(boxes))
         return torch.cat((boxes, boxes.new_zeros((1, 4))))[
             torch.cat((kept, none))[:proposals].view(proposals)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import torch
@@ -12,32 +13,31 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadline_perception.core.device import check_device
-from deadline_perception.core.named import named
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines import tensor_file
 from deadline_perception.engines.tensor_file import TensorHeader
 from deadline_perception.engines.torch_network import TorchModule
-from deadline_perception.networks.multi_path.configuration import configurations, stored_shape
-from deadline_perception.networks.multi_path.network import MultiPathDetector
-from deadline_perception.networks.multi_path.shape import DetectorShape
+from deadline_perception.networks.kinds import MULTI_PATH, YOLOX
+from deadline_perception.networks.multi_path.configuration import stored_shape
+from deadline_perception.networks.multi_path.shape import Shape
 from deadline_perception.networks.weights_file import (
     CheckpointError,
-    read_calibration,
     read_header,
     read_metadata,
+    stated_calibration,
 )
 
 _MOST_WEIGHTS = 2**28  # three times those of the multi-path paper's network
 _TYPES = ('F16', 'BF16', 'F32')
 
 
-def detector_of(config: DetectorShape, class_names: tuple[str, ...]) -> MultiPathDetector:
+def detector_of(config: Shape, class_names: tuple[str, ...]) -> Any:
     """The detector of a shape, whatever its family, with random weights."""
-    return named(config.network)(config, class_names)
+    return resolve_name(config.network)(config, class_names)
 
 
-def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
-    """The detector that a weights file describes, in evaluation mode.
+def load_detector(weights: Path, device: str = 'cpu') -> Any:
+    """The detector that a weights file describes, multi-path or YOLOX, in evaluation mode.
 
     The file's header, of bounded size, is compared with the network that it names before any weight takes memory.
 
@@ -46,43 +46,22 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
         DeviceNotFound: the device is not there.
         ValueError: no kind of device has that name.
     """
-
-    def make(config: str, class_names: tuple[str, ...]) -> MultiPathDetector:
-        return detector_of(_configuration(config, Path(weights)), class_names)
-
-    return stored_network(weights, device, '', make)
-
-
-def stored_network(
-    weights: Path,
-    device: str,
-    kind: str,
-    make: Callable[[str, tuple[str, ...]], Any],
-) -> Any:
-    """The detector of one kind that a weights file describes, see `load_detector`.
-
-    Args:
-        weights, device: as there.
-        kind: that the file says it holds; empty where multi-path detectors say nothing.
-        make: gives a detector of a configuration, as JSON, and class names.
-    """
     check_device(device)
     weights = Path(weights)
     metadata, class_names = read_metadata(weights)
-    found = metadata.get('kind', '')
-    if found != kind:
+    kind = metadata.get('kind', MULTI_PATH)
+    if kind not in (MULTI_PATH, YOLOX):
         raise CheckpointError(
-            f'weights file {weights} holds a {reprlib.repr(found or "detector")}, '
-            f'expected a {kind or "detector"}'
+            f'weights file {weights} holds a {reprlib.repr(kind)}, expected a detector'
         )
     try:
         with WithoutMemory():
-            network = make(metadata['config'], class_names)
+            network = detector_of(stored_shape(metadata['config']), class_names)
+        network.score_calibration = stated_calibration(metadata, len(class_names))
     except ValueError as error:
         raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
     tensors = read_weights(weights, network)
     network.load_state_dict(tensors, assign=True)
-    network.score_calibration = read_calibration(weights, metadata, len(class_names))
     return network.to(device).to(memory_format=torch.channels_last).eval()
 
 
@@ -195,14 +174,3 @@ def check_shapes(
                 f'{"of nothing" if found is None else reprlib.repr(found["shape"])}, '
                 f'expected {expected or "no such weights"}'
             )
-
-
-def _configuration(text: str, weights: Path) -> DetectorShape:
-    """What the metadata say of the shape."""
-    try:
-        return stored_shape(text)
-    except ValueError as error:
-        raise CheckpointError(
-            f'weights file {weights} has configuration {text[:40]!r}, expected one of '
-            f'{", ".join(configurations())} or a whole one: {error}'
-        ) from error

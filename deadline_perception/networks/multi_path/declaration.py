@@ -16,7 +16,8 @@ from deadline_perception.core.execution_path import (
 
 
 def scale_operator(scales: Sequence[float]) -> Operator:
-    return Operator('scale', SCALE, tuple(map(float, reversed(scales))), 'r', full_unnamed=True)
+    settings = tuple(map(float, reversed(scales)))
+    return Operator('scale', SCALE, settings, 'r', unnamed=len(scales) - 1)
 
 
 def backbone_segments(

@@ -45,6 +45,13 @@ def prefix(*channels: int) -> Prefix:
     return Prefix(channels, channels)
 
 
+class _Unset(nn.Conv2d):
+    """Has weights that are yet to be set."""
+
+    def reset_parameters(self) -> None:
+        """Draws no numbers for them."""
+
+
 class SlicedConv2d(sliced.Convolution):
     """Convolution that uses the first channels of its input and output.
 
@@ -52,6 +59,7 @@ class SlicedConv2d(sliced.Convolution):
         inputs, outputs: channels at full width.
         kernel: odd side length of the kernel; padding keeps the size.
         stride: step in px.
+        groups: 1, or as many as channels: each is convolved for itself.
         bias: adds one value per output channel.
     """
 
@@ -62,17 +70,16 @@ class SlicedConv2d(sliced.Convolution):
         kernel: int,
         *,
         stride: int = 1,
+        groups: int = 1,
         bias: bool = False,
     ) -> None:
-        made = (Span(0, outputs),)
-        read = (Span(1, inputs),)
-        super().__init__(
-            {'weight': {0: made, 1: read}, 'bias': {0: made}},
-            stride=(stride, stride),
-            padding=(kernel // 2, kernel // 2),
-        )
-        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
-        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        made = {0: (Span(0, outputs),)}
+        read = {1: (Span(1, inputs),)} if groups == 1 else {}
+        padding = kernel // 2
+        layer = _Unset(inputs, outputs, kernel, stride, padding, groups=groups, bias=bias)
+        super().__init__({'weight': {**made, **read}, 'bias': made}, layer)
+        if bias:
+            nn.init.zeros_(self.get_parameter('bias'))
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
 
     # A number of channels stands for the cut.
@@ -129,7 +136,6 @@ class SlicedNorm(sliced.Norm):
     Args:
         channels: channels at full width.
         widths: the fractions of the channels that will be used.
-        gain: initial scale.
 
     Attributes:
         rows: row of `weight` and `bias`, by number of channels.
@@ -141,12 +147,10 @@ class SlicedNorm(sliced.Norm):
         self,
         channels: int,
         widths: tuple[float, ...],
-        *,
-        gain: float = 1.0,
     ) -> None:
         sliced.SlicedLayer.__init__(self, dict.fromkeys(self.WEIGHTS, {1: (Span(0, channels),)}))
         self.rows = {round(channels * width): row for row, width in enumerate(widths)}
-        self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
+        self.weight = nn.Parameter(torch.ones(len(widths), channels))
         self.bias = nn.Parameter(torch.zeros(len(widths), channels))
 
     def row(self, cut: Cut) -> int:
@@ -172,10 +176,8 @@ class SlicedFrozenNorm(SlicedNorm):
         self,
         channels: int,
         widths: tuple[float, ...],
-        *,
-        gain: float = 1.0,
     ) -> None:
-        super().__init__(channels, widths, gain=gain)
+        super().__init__(channels, widths)
         self.folds = True
         self.register_buffer('mean', torch.zeros(len(widths), channels))
         self.register_buffer('deviation', torch.ones(len(widths), channels))

@@ -10,12 +10,10 @@ from functools import partial
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.named import named
 from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import ArrayCompute, Arrays
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import array_forms as forms
-from deadline_perception.networks.multi_path.configuration import stored_shape
 from deadline_perception.networks.multi_path.shape import DetectorShape
 from deadline_perception.networks.own_detector import OwnDetector
 
@@ -103,19 +101,3 @@ class MultiPathOutline(OwnDetector):
         values: Mapping[str, Arrays],
     ) -> Arrays:
         """Boxes of regions, as the network selects them; and what the family keeps of each."""
-
-
-def outline_of(config: str, class_names: tuple[str, ...]) -> MultiPathOutline:
-    """The detector of a configuration, whatever its family, without layers.
-
-    Args:
-        config: as JSON, or the name of a built-in one.
-        class_names: what the labels mean.
-
-    Raises:
-        ValueError: it is no configuration.
-    """
-    shape = stored_shape(config)
-    outline: MultiPathOutline = named(shape.outline)()
-    outline.declare(shape, class_names)
-    return outline

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from deadline_perception.core.decoding import decode
 from deadline_perception.core.untrusted_file import parse_json
@@ -20,27 +22,20 @@ class ScoreCalibration:
     """Of class k, the log-odds of a score become `slopes[k]` times as large plus `offsets[k]`.
 
     Attributes:
-        slopes: per class, above 0.
-        offsets: per class.
+        slopes: per class, in (0, 100].
+        offsets: per class, within 100.
 
     Raises:
-        ValueError: the numbers differ, or one is outside its range.
+        ValueError: the numbers differ.
     """
 
-    slopes: tuple[float, ...]
-    offsets: tuple[float, ...]
+    slopes: tuple[Annotated[float, Meta(gt=0.0, le=STEEPEST)], ...]
+    offsets: tuple[Annotated[float, Meta(ge=-STEEPEST, le=STEEPEST)], ...]
 
     def __post_init__(self) -> None:
         if len(self.slopes) != len(self.offsets):
             raise ValueError(
                 f'there are {len(self.slopes)} slopes and {len(self.offsets)} offsets, expected as many'
-            )
-        if not all(0.0 < slope <= STEEPEST for slope in self.slopes) or not all(
-            abs(offset) <= STEEPEST for offset in self.offsets
-        ):
-            raise ValueError(
-                f'slopes are {self.slopes} and offsets {self.offsets}, expected slopes in (0, '
-                f'{STEEPEST:.0f}] and offsets within {STEEPEST:.0f}'
             )
 
     def apply(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:

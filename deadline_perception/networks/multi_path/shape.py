@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import json
-import re
-import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+from msgspec import Meta
+
+from deadline_perception.core.decoding import Count, Positive
 from deadline_perception.core.execution_path import PathSpace
 
-_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')  # it becomes part of file names
-
-
-def check_name(name: object) -> None:
-    """Makes sure that a name can be part of those of files.
-
-    Raises:
-        ValueError: it cannot.
-    """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(
-            f'name of the configuration is {reprlib.repr(name)}, expected at most 100 letters, digits and '
-            f'. _ -'
-        )
+Name = Annotated[str, Meta(pattern=r'^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z')]  # part of file names
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The base of the frozen records that decide a network's shape.
+    """The base of the frozen records that decide a network's shape, whose types have ranges for what a file holds.
 
     Attributes:
         name: what it is called, also in the names of files; letters, digits, dots, dashes and underscores.
+        network, outline: `module:class` of what has the shape, with and without its layers.
     """
 
-    name: str
+    name: Name
+    network: ClassVar[str]
+    outline: ClassVar[str]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -57,21 +48,10 @@ class HeadConfig:
     Attributes:
         convolutions: number of 3x3 convolutions before the fully connected layers.
         fully_connected: width of each fully connected layer, at least one.
-
-    Raises:
-        ValueError: there is no fully connected layer, or a count lies outside its range.
     """
 
-    convolutions: int
-    fully_connected: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if self.convolutions < 0:
-            raise ValueError(f'convolutions of a head is {self.convolutions}, expected at least 0')
-        if not self.fully_connected or min(self.fully_connected) < 1:
-            raise ValueError(
-                f'fully_connected of a head is {self.fully_connected}, expected widths of at least 1'
-            )
+    convolutions: Count
+    fully_connected: Annotated[tuple[Positive, ...], Meta(min_length=1)]
 
 
 class DetectorShape(Shape, ABC):
@@ -81,14 +61,11 @@ class DetectorShape(Shape, ABC):
         input_size: height and width in px of its largest input, multiples of 32.
         heads: subnets of the switch, the cheapest first.
         norm: `frozen`, folded into the convolution before it, or another of the family.
-        network, outline: `module:class` of the detector, with and without its layers.
     """
 
     input_size: tuple[int, int]
     heads: tuple[HeadConfig, ...]
     norm: str
-    network: str
-    outline: str
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import SCALE, Operator, PathSpace, Segment
 from deadline_perception.networks.multi_path.declaration import check_choices, check_sizes
-from deadline_perception.networks.multi_path.shape import Shape, check_name
+from deadline_perception.networks.multi_path.shape import Shape
 
 STRIDES = (8, 16, 32)
 _MOST_SOURCES = 10_000
@@ -37,8 +37,10 @@ class YoloxConfig(Shape):
     sources: tuple[tuple[str, ...], ...]
     activation: Literal['silu', 'hard_swish'] = 'silu'
 
+    network = 'deadline_perception.networks.yolox.network:YoloxDetector'
+    outline = 'deadline_perception.networks.yolox.outline:YoloxOutline'
+
     def __post_init__(self) -> None:
-        check_name(self.name)
         names = [name for of_class in self.sources for name in of_class]
         if not all(self.sources) or not 0 < len(set(names)) == len(names) <= _MOST_SOURCES:
             raise ValueError(

@@ -9,10 +9,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from deadline_perception.core.decoding import decode
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.opencv import cv2
-from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.engines.eager import Arrays
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import array_forms as forms
@@ -144,14 +142,3 @@ def cells(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         corners.append(np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 2))
         strides.append(np.full(len(corners[-1]), stride, np.float32))
     return np.concatenate(corners), np.concatenate(strides)
-
-
-def outline_of(config: str, class_names: tuple[str, ...]) -> YoloxOutline:
-    """The detector of a configuration, as JSON, without layers.
-
-    Raises:
-        ValueError: it is no configuration, or not of so many classes.
-    """
-    outline = YoloxOutline()
-    outline.declare(decode(parse_json(config), YoloxConfig, 'configuration'), class_names)
-    return outline

@@ -11,7 +11,7 @@ from deadline_perception.extras.training.yolox_training import (
     assign,
     losses,
 )
-from deadline_perception.networks.yolox.checkpoint import load_yolox
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.outline import cells
 
@@ -26,7 +26,7 @@ def answers(network, seed=0):
 
 
 def test_answers_are_those_that_the_detector_gives():
-    network = load_yolox(share_folder() / 'models/yolox-nano.safetensors')
+    network = load_detector(share_folder() / 'models/yolox-nano.safetensors')
     network.score_calibration = None
     photograph = cv2.imread(str(share_folder() / 'examples/street.jpg'))
     image = cv2.resize(photograph, (640, 384))

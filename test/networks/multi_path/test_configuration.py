@@ -13,7 +13,7 @@ from deadline_perception.networks.multi_path.shape import HeadConfig
 @pytest.mark.parametrize(
     'base, change, message',
     [
-        (COMPACT, {'name': 'x' * 10**6}, 'name of the configuration is .{30}, expected'),
+        (COMPACT, {'name': 'x' * 10**6}, 'configuration.name is .{30}, expected'),
         (COMPACT, {'input_size': (380, 640)}, r'\(380, 640\) px, expected multiples of 32'),
         (COMPACT, {'stage_channels': (64, 128)}, 'expected four stages'),
         (COMPACT, {'kept_blocks': (1, 0, 1, 1)}, 'kept_blocks is'),
@@ -39,14 +39,19 @@ from deadline_perception.networks.multi_path.shape import HeadConfig
 )
 def test_impossible_shapes_are_refused(base, change, message):
     with pytest.raises(ValueError, match=message):
-        replace(base, **change)
+        read_shape(json.loads(replace(base, **change).to_json()))
 
 
 def test_impossible_heads_are_refused():
-    with pytest.raises(ValueError, match='convolutions of a head is -1'):
-        HeadConfig(-1, (8,))
-    with pytest.raises(ValueError, match='expected widths of at least 1'):
-        HeadConfig(0, ())
+    for change, message in (
+        ({'convolutions': -1}, r'heads\[0\].convolutions is -1, expected'),
+        ({'fully_connected': []}, r'heads\[0\].fully_connected is \[\], expected'),
+        ({'fully_connected': [0]}, r'fully_connected\[0\] is 0, expected'),
+    ):
+        record = json.loads(COMPACT.to_json())
+        record['heads'][0] |= change
+        with pytest.raises(ValueError, match=message):
+            read_shape(record)
 
 
 def test_configurations_of_earlier_versions_have_group_norms_and_one_scale():

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 import torch
 
 from deadline_perception.extras.training.pyramid_features import pyramid_features
+from deadline_perception.networks.multi_path.configuration import read_shape
 from deadline_perception.networks.multi_path.dense.backbone import DensePyramid
 from deadline_perception.networks.multi_path.dense.configuration import (
     PYRAMID_STAGES,
@@ -13,7 +15,6 @@ from deadline_perception.networks.multi_path.dense.configuration import (
 )
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.dense.outline import anchor_levels
-from deadline_perception.networks.multi_path.shape import HeadConfig
 
 SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))
 
@@ -36,7 +37,7 @@ def image():
 @pytest.mark.parametrize(
     'change, message',
     [
-        ({'name': 'a b'}, 'name of the configuration'),
+        ({'name': 'a b'}, 'configuration.name is'),
         ({'input_size': (100, 160)}, 'input_size is'),
         ({'skip_groups': ((1,),) * 6}, 'skip_groups is'),
         ({'skip_groups': ((), (2,), (3,), (2,), (2,), ())}, 'skip_groups is'),
@@ -45,14 +46,17 @@ def image():
         ({'widths': (1.0, 0.7)}, 'widths is'),
         ({'proposals': (5000,)}, 'proposals'),
         ({'scales': (1.0, 0.99)}, 'distinct sizes'),
-        ({'pyramid_channels': 0}, 'pyramid_channels is'),
+        ({'pyramid_channels': 0}, 'pyramid_channels is 0'),
         ({'family': 'sparse'}, 'family is'),
-        ({'heads': (HeadConfig(1_000_000, (64,)),)}, 'heads have 1000001 layers'),
+        (
+            {'heads': [{'convolutions': 1_000_000, 'fully_connected': [64]}]},
+            'heads have 1000001 layers',
+        ),
     ],
 )
 def test_bad_configurations_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        replace(SMALL, **change)
+        read_shape(json.loads(SMALL.to_json()) | change)
 
 
 def test_every_kind_of_path_gives_boxes_inside_the_image(network, image):

@@ -20,8 +20,8 @@ def test_a_score_worked_out_by_hand():
         ('{}', 'missing required field slopes'),
         ('x', 'it is no JSON'),
         ('{"slopes": [1, 2], "offsets": [0, 0]}', 'of 2 classes, expected 1'),
-        ('{"slopes": [0], "offsets": [0]}', r'expected slopes in \(0, 100\]'),
-        ('{"slopes": [1], "offsets": [NaN]}', 'offsets within 100'),
+        ('{"slopes": [0], "offsets": [0]}', r'slopes\[0\] is 0, expected'),
+        ('{"slopes": [1], "offsets": [NaN]}', r'offsets\[0\] is nan, expected'),
         ('{"slopes": [1], "offsets": []}', 'expected as many'),
     ],
 )

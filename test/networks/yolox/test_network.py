@@ -1,4 +1,4 @@
-from dataclasses import replace
+import json
 
 import numpy as np
 import pytest
@@ -8,9 +8,10 @@ from deadline_perception.engines.eager import as_arrays
 from deadline_perception.extras.external_models.public_yolox import build_yolox, save_yolox
 from deadline_perception.extras.weights_writer import write_weights
 from deadline_perception.networks.model_reference import load_weights
+from deadline_perception.networks.multi_path.checkpoint import load_detector
+from deadline_perception.networks.multi_path.configuration import read_shape
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.weights_file import CheckpointError
-from deadline_perception.networks.yolox.checkpoint import load_yolox
 from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.network import YoloxDetector
 
@@ -35,15 +36,15 @@ def image():
 @pytest.mark.parametrize(
     'change, message',
     [
-        ({'name': 'a b'}, 'name of the configuration'),
-        ({'input_size': (96, 8192)}, 'at most 4096 px'),
-        ({'scales': (1.0, 0.99)}, 'distinct sizes'),
-        ({'sources': (('car',), ('car',))}, 'sources are'),
+        ({'name': 'a b'}, 'configuration.name is'),
+        ({'input_size': [96, 8192]}, 'at most 4096 px'),
+        ({'scales': [1.0, 0.99]}, 'distinct sizes'),
+        ({'sources': [['car'], ['car']]}, 'sources are'),
     ],
 )
 def test_shapes_out_of_range_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        replace(SMALL, **change)
+        read_shape(json.loads(SMALL.to_json()) | change)
 
 
 def test_boxes_lie_where_the_cells_say(network):
@@ -93,11 +94,11 @@ def test_files_of_other_networks_are_refused(network, tmp_path):
     file = tmp_path / 'damaged.safetensors'
     write_weights(network, file, {'kind': 'yolox', 'config': '{"name": "small"}'})
     with pytest.raises(CheckpointError, match='cannot be used: configuration'):
-        load_yolox(file)
+        load_detector(file)
     write_weights(network, file, {'kind': 'other', 'config': SMALL.to_json()})
-    with pytest.raises(CheckpointError, match="holds a 'other', expected a yolox"):
-        load_yolox(file)
+    with pytest.raises(CheckpointError, match="holds a 'other', expected a detector"):
+        load_detector(file)
     facts = {'kind': 'yolox', 'config': SMALL.to_json(), 'score_calibration': '{}'}
     write_weights(network, file, facts)
     with pytest.raises(CheckpointError, match='score calibration'):
-        load_yolox(file)
+        load_detector(file)

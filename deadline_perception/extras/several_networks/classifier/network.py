@@ -38,7 +38,7 @@ from deadline_perception.networks.multi_path.operators import (
     SlicedFrozenNorm,
     SlicedLinear,
 )
-from deadline_perception.networks.multi_path.shape import Shape, check_name
+from deadline_perception.networks.multi_path.shape import Name, Shape
 
 RATIOS = (
     1 / 64,
@@ -73,14 +73,13 @@ class ClassifierConfig(Shape):
         ValueError: a number lies outside its range, or two levels have equally many channels somewhere.
     """
 
-    name: str = 'crop_classifier'
+    name: Name = 'crop_classifier'
     channels: tuple[int, ...] = (64, 64, 128, 192)
     strides: tuple[int, ...] = (2, 1, 2, 2)
     input_px: int = 32
     ratios: tuple[Number, ...] = RATIOS
 
     def __post_init__(self) -> None:
-        check_name(self.name)
         # It may come with a file from anywhere, which must not decide how much memory a process takes.
         counts = self.channels
         if (

@@ -6,12 +6,10 @@ so that weights of the whole network serve narrower ones; within blocks a prefix
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deadline_perception.engines import sliced_layers as sliced
-from deadline_perception.engines.sliced_layers import Cut, Span
+from deadline_perception.engines.sliced_layers import Cut
 from deadline_perception.networks.multi_path.dense.configuration import (
     EXPANSION,
     PYRAMID_STAGES,
@@ -25,29 +23,10 @@ from deadline_perception.networks.multi_path.operators import (
     Skip,
     SlicedConv2d,
     SlicedFrozenNorm,
-    prefix,
 )
 
 _STEM_CHANNELS = 32
 _STEM_OUTPUTS = 16
-
-
-class DepthwiseConv2d(sliced.Convolution):
-    """3x3 convolution of each channel for itself, which uses the first channels."""
-
-    def __init__(self, channels: int, stride: int) -> None:
-        super().__init__(
-            {'weight': {0: (Span(0, channels),)}}, stride=(stride, stride), padding=(1, 1)
-        )
-        self.groups = channels
-        self.weight = nn.Parameter(torch.empty(channels, 1, 3, 3))
-        self.register_parameter('bias', None)
-        nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
-
-    # The cut follows from the features.
-    def forward(self, x: Tensor, norm: SlicedFrozenNorm) -> Tensor:  # type: ignore[override]
-        """`[N, c, H, W]` -> `[N, c, H / stride, W / stride]`, c any of the norm's widths."""
-        return super().forward(x, prefix(x.shape[1]), norm)
 
 
 class ProjectionNorm(SlicedFrozenNorm):
@@ -94,7 +73,7 @@ class InvertedResidual(nn.Module):
         self.hidden = hidden
         self.widen = SlicedConv2d(inputs, hidden, 1)
         self.widen_norm = SlicedFrozenNorm(hidden, config.widths)
-        self.middle = DepthwiseConv2d(hidden, stride)
+        self.middle = SlicedConv2d(hidden, hidden, 3, stride=stride, groups=hidden)
         self.middle_norm = SlicedFrozenNorm(hidden, config.widths)
         self.narrow = SlicedConv2d(hidden, outputs, 1)
         self.narrow_norm = ProjectionNorm(outputs, hidden, config.widths)
@@ -108,7 +87,7 @@ class InvertedResidual(nn.Module):
     def branch(self, x: Tensor, width: float) -> Tensor:
         """The same without the shortcut."""
         y = F.relu6(self.widen(x, round(self.hidden * width), self.widen_norm))
-        y = F.relu6(self.middle(y, self.middle_norm))
+        y = F.relu6(self.middle(y, y.shape[1], self.middle_norm))
         return self.narrow(y, self.narrow.weight.shape[0], self.narrow_norm)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import reprlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import (
@@ -21,7 +23,7 @@ from deadline_perception.networks.multi_path.declaration import (
     check_sizes,
     scale_operator,
 )
-from deadline_perception.networks.multi_path.shape import DetectorShape, HeadConfig, check_name
+from deadline_perception.networks.multi_path.shape import DetectorShape, HeadConfig
 
 STRIDES = (8, 16, 32, 64, 128)
 # MobileNetV2 (Sandler et al. 2018, table 2): output channels and stride of each stage's first block, blocks that keep
@@ -70,18 +72,15 @@ class DenseConfig(DetectorShape):
     input_size: tuple[int, int]
     skip_groups: tuple[tuple[int, ...], ...]
     widths: tuple[Number, ...]
-    pyramid_channels: int
-    proposals: tuple[int, ...]
+    pyramid_channels: Annotated[int, Meta(ge=1, le=1024)]
+    proposals: tuple[Annotated[int, Meta(ge=1, le=1000)], ...]
     heads: tuple[HeadConfig, ...]
     scales: tuple[Number, ...]
-    family: str = 'dense'
+    family: Literal['dense'] = 'dense'
     kept_groups: tuple[int, ...] = ()
     head_labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_name(self.name)
-        if self.family != 'dense':
-            raise ValueError(f'family is {reprlib.repr(self.family)}, expected dense')
         sizes = [size for group in self.skip_groups for size in group]
         if tuple(map(sum, self.skip_groups)) != _BLOCKS or min(sizes, default=0) < 1:
             raise ValueError(
@@ -90,14 +89,6 @@ class DenseConfig(DetectorShape):
         if len({*self.kept_groups} & {*range(len(sizes))}) != len(self.kept_groups):
             raise ValueError(
                 f'kept_groups is {reprlib.repr(self.kept_groups)}, expected distinct numbers below {len(sizes)}'
-            )
-        if (
-            not 1 <= self.pyramid_channels <= 1024
-            or not 1 <= max(self.proposals, default=0) <= 1000
-        ):
-            raise ValueError(
-                f'pyramid_channels is {self.pyramid_channels} and proposals {self.proposals}, expected '
-                f'1 to 1024 and 1 to 1000'
             )
         if any(round(8 * width) != 8 * width for width in self.widths):
             raise ValueError(
@@ -110,16 +101,9 @@ class DenseConfig(DetectorShape):
                 f'heads have {layers} layers of at most {max(sides, default=0)} channels, expected at '
                 f'most {_MOST_LAYERS} of {_MOST_CHANNELS}'
             )
-        paths = (
-            2 ** (len(sizes) - len(self.kept_groups))
-            * len(self.widths)
-            * len(self.proposals)
-            * len(self.scales)
-            * (len(self.heads) + 1)
-        )
+        paths = len(self.path_space)  # raises where a choice is out of order
         if paths > _MOST_PATHS:
             raise ValueError(f'number of paths is {paths}, expected at most {_MOST_PATHS}')
-        self.path_space  # raises where a choice is out of order
         check_sizes(self.input_size, self.scales)
 
     norm = 'frozen'

@@ -21,7 +21,6 @@ from deadline_perception.networks.multi_path.dense.outline import (
     all_anchors,
 )
 from deadline_perception.networks.multi_path.operators import Layers, SlicedConv2d, SlicedFrozenNorm
-from deadline_perception.networks.multi_path.suppression import nms
 
 _LAYERS = 4
 
@@ -120,7 +119,7 @@ class DenseProposals:
             size: height and width of the image in px.
         """
         best, boxes, chosen = self.ranked(logits, centred, deltas, proposals, size)
-        kept = nms(boxes[0], best[0], NMS_IOU)
+        kept = box_ops.nms(boxes[0], best[0], NMS_IOU)
         none = kept.new_full((proposals,), best.shape[1])
         places = torch.cat((kept, none))[:proposals].view(proposals)
         scores = logits[0][chosen[0]].sigmoid() * centred[0][chosen[0]].sigmoid()[:, None]

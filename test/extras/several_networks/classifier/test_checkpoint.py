@@ -66,7 +66,7 @@ def test_weights_of_another_kind_of_network_are_refused_both_ways(saved, tmp_pat
         *(
             ({'config': json.dumps(json.loads(SMALL.to_json()) | stated)}, words)
             for stated, words in (
-                ({'name': '../../elsewhere'}, 'name of the configuration is'),
+                ({'name': '../../elsewhere'}, 'configuration.name is'),
                 ({'name': 5}, 'name is 5, expected str'),
                 ({'channels': [60_000_000], 'strides': [1]}, 'channels are'),
                 ({'strides': [2, 2]}, 'strides are'),
