@@ -87,6 +87,7 @@ def _node(entry: NodeEntry, values: dict[str, object]) -> Node:
         respawn_delay=RESPAWN_DELAY_S,
         on_exit=say_when_given_up,
         **_LIMIT,
+        additional_env=bringup.node_environment(entry, values),
         parameters=[
             *(str(file) for file in bringup.parameter_files(entry, values)),
             node_parameters(entry, values),

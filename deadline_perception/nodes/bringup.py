@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deadline_perception.core.child_command import module_command
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.nodes.bag_replay import check_recording, prepare_replay
@@ -30,7 +31,7 @@ from deadline_perception.nodes.node_table import (
     node_parameters,
     node_remaps,
 )
-from deadline_perception.nodes.parameter_file import fits, section_names
+from deadline_perception.nodes.parameter_file import fits, parameters_of, read_sections
 from deadline_perception.system.supervision import ProcessOrder, Supervisor
 
 NODES_PACKAGE = 'deadline_perception.nodes'  # `python -m` runs it with a node's name
@@ -89,6 +90,25 @@ def common_ros_arguments(values: Values) -> list[str]:
     return [*words, '-r', f'__ns:=/{namespace}'] if namespace else words
 
 
+def node_environment(entry: NodeEntry, values: Values) -> dict[str, str]:
+    """Variables that must be set before the node's process starts.
+
+    Raises:
+        BringupError: a parameter file is not there, or its number of threads is none.
+        ParameterFileError: it cannot be used.
+    """
+    if not entry.pinned_environment:
+        return {}
+    files = parameter_files(entry, values)
+    threads = parameters_of(_full_name(entry, values), read_sections(files)).get(
+        'threads', DEFAULT_THREADS
+    )
+    try:
+        return process_environment(threads)
+    except (TypeError, ValueError) as error:
+        raise BringupError(f'parameter file {files[-1]} cannot be used: {error}') from error
+
+
 def unused_sections(values: Values) -> list[str]:
     """One line for each part of the user's parameter file that is for no node that there is.
 
@@ -96,13 +116,12 @@ def unused_sections(values: Values) -> list[str]:
         BringupError: the file is not there.
         ParameterFileError: it cannot be used.
     """
-    namespace = str(values['namespace']).strip('/')
     nodes = {
-        entry.name: f'/{namespace}/{entry.name}'.replace('//', '/')
+        entry.name: _full_name(entry, values)
         for entry in (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)
     }
     lines = []
-    for pattern in section_names(parameter_files(PLAYER, values)[1:]):
+    for pattern in read_sections(parameter_files(PLAYER, values)[1:]):
         if not any(fits(pattern, node) for node in nodes.values()):
             near = difflib.get_close_matches(pattern.rpartition('/')[2], nodes, n=1) or ['detector']
             lines.append(
@@ -110,6 +129,11 @@ def unused_sections(values: Values) -> list[str]:
                 f'effect; expected a name such as {nodes[near[0]]}'
             )
     return lines
+
+
+def _full_name(entry: NodeEntry, values: Values) -> str:
+    namespace = str(values['namespace']).strip('/')
+    return f'/{namespace}/{entry.name}'.replace('//', '/')
 
 
 def process_order(entry: NodeEntry, values: Values) -> ProcessOrder:
@@ -122,6 +146,7 @@ def process_order(entry: NodeEntry, values: Values) -> ProcessOrder:
             *(word for file in files for word in ('--params-file', str(file))),
             *ros_arguments(entry, values),
         ),
+        node_environment(entry, values),
         respawn=entry in NODES + OPTIONAL_NODES,
     )
 

@@ -21,7 +21,6 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo
 
-from deadline_perception.core.device import keep_settings
 from deadline_perception.core.images.image_message import ImageError
 from deadline_perception.core.stopwatch import ms_from_ns, now_ms
 from deadline_perception.deadline_detector import DeadlineDetector
@@ -107,7 +106,6 @@ class DetectorNode(ManagedNode):
         """Loads network, profile and qualities, and warms every segment; blocks for seconds, on a device that nobody
         prepared for a minute."""
         options = network_options(self._values.snapshot())
-        keep_settings(options.threads)
         try:
             self._detector = DeadlineDetector(options, measures=False, prepare=self._prepare)
             loaded = self._detector.loaded

@@ -23,6 +23,7 @@ class NodeEntry:
         remaps: topic of the node -> name of the argument that says what it is called outside.
         parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
         lifecycle: has the lifecycle services.
+        pinned_environment: must start with the environment of `core.device.process_environment`.
         wanted_by: of an optional node, name of the argument that brings it up when it is set.
         unless: name of the argument that leaves it out when it is set.
     """
@@ -31,6 +32,7 @@ class NodeEntry:
     remaps: tuple[tuple[str, str], ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     lifecycle: bool = False
+    pinned_environment: bool = False
     wanted_by: str = ''
     unless: str = ''
 
@@ -53,6 +55,7 @@ NODES = (  # started again when they end by themselves
         'detector',
         remaps=(('image', 'image_topic'),),
         lifecycle=True,
+        pinned_environment=True,
         unless='tasks',
         parameters=_same(
             'model',
@@ -73,6 +76,7 @@ OPTIONAL_NODES = (  # the same of those that an argument asks for
     NodeEntry(
         'qos_scheduler',
         lifecycle=True,
+        pinned_environment=True,
         parameters=_same(
             'tasks',
             'autostart',

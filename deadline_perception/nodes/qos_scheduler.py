@@ -23,7 +23,7 @@ from std_msgs.msg import Header
 from vision_msgs.msg import LabelInfo
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.device import keep_settings, use_threads
+from deadline_perception.core.device import use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
@@ -188,7 +188,6 @@ class QosSchedulerNode(ManagedNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Loads and warms the networks of the task file; blocks for seconds."""
         values = self._values.snapshot()
-        keep_settings(values['threads'])
         self._loader = Executor('loading')
         try:
             if not values['tasks']:

@@ -9,9 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ class ProcessOrder:
     Attributes:
         name: what it is called in messages.
         command: program and arguments.
+        environment: variables beyond this process's own.
         respawn: start it anew when it ends by itself.
         ends_run: when it ends, the run is over.
         retries: so often it is started anew when it ends with TRY_AGAIN_STATUS.
@@ -45,6 +46,7 @@ class ProcessOrder:
 
     name: str
     command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
     respawn: bool = False
     ends_run: bool = False
     retries: int = 0
@@ -85,7 +87,9 @@ class Supervisor:
         Raises:
             LoadError: there is no such program.
         """
-        process = start_tied(order.command, ending=signal.SIGTERM)
+        process = start_tied(
+            order.command, ending=signal.SIGTERM, env={**os.environ, **order.environment}
+        )
         self._running[order.name] = (order, process)
         threading.Thread(target=self._await_exit, args=(order, process), daemon=True).start()
         return process.pid

@@ -62,6 +62,7 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     assert [order.name for order in orders] == names
     scheduler = orders[-1]
     assert f'tasks:="{file}"' in scheduler.command and scheduler.respawn
+    assert scheduler.environment['OMP_NUM_THREADS'] == '2'
     for given, waits in ((values(tasks=str(file)), True), (values(), False)):
         assert ('qos_scheduler' in bringup.readiness_order(given).command) is waits
         started = [order.name for order in bringup.start_orders(given)]
@@ -79,6 +80,23 @@ def test_a_node_gets_its_files_before_single_parameters(tmp_path):
     names = [Path(command[index + 1]).name for index in files]
     assert names == ['detector.yaml', 'mine.yaml']
     assert max(files) < command.index('-p') < command.index('image_transport:="compressed"')
+
+
+@pytest.mark.parametrize(
+    ('namespace', 'section', 'threads'),
+    [
+        ('', 'detector: {ros__parameters: {threads: 3}}', '3'),
+        ('/front', 'detector: {ros__parameters: {threads: 3}}', '2'),
+        ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3'),
+    ],
+)
+def test_the_environment_follows_this_nodes_parameters(tmp_path, namespace, section, threads):
+    file = tmp_path / 'own.yaml'
+    file.write_text(section)
+    given = values(params_file=str(file), namespace=namespace)
+    environment = bringup.node_environment(DETECTOR, given)
+    assert environment['OMP_NUM_THREADS'] == threads and environment['OMP_WAIT_POLICY'] == 'PASSIVE'
+    assert bringup.node_environment(NODES[0], values()) == {}
 
 
 def test_parameters_of_no_node_are_told_with_a_name_that_would_fit(tmp_path):
@@ -100,6 +118,7 @@ def bags(tmp_path_factory):
     """Folder with bags of one camera, raw.mcap and compressed.mcap, and unusable parameter files."""
     folder = tmp_path_factory.mktemp('bags')
     (folder / 'broken.yaml').write_text('detector: [')
+    (folder / 'no_threads.yaml').write_text('detector: {ros__parameters: {threads: 0}}')
     drive = render_drive(seconds=0.2, rate_hz=10, width=96, height=64)
     for name in ('raw', 'compressed'):
         write_bag(drive, folder / f'{name}.mcap', compressed=name == 'compressed')
@@ -125,6 +144,7 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
         ('--bag missing', 'missing does not exist'),
         ('--params-file missing', 'missing does not exist'),
         ('--params-file broken.yaml', 'broken.yaml cannot be used'),
+        ('--params-file no_threads.yaml', 'no_threads.yaml cannot be used'),
         ('--tasks missing.yaml', 'missing.yaml does not exist'),
     ],
 )

@@ -3,7 +3,11 @@
 import pytest
 import rclpy
 
-from deadline_perception.nodes.parameter_file import ParameterFileError, fits, section_names
+from deadline_perception.nodes.parameter_file import (
+    ParameterFileError,
+    parameters_of,
+    read_sections,
+)
 
 FILES = {
     'bare': 'detector: {ros__parameters: {threads: 1}}',
@@ -18,19 +22,22 @@ FILES = {
     'anywhere, nested': '/**: {detector: {ros__parameters: {threads: 1}}}',
     'one part': '/*/detector: {ros__parameters: {threads: 1}}',
     'any node of a robot': '/front/*: {ros__parameters: {threads: 1}}',
-    'several': '/rear/detector: {ros__parameters: {threads: 1}}\n/front/detector: {ros__parameters: {threads: 2}}',
+    'the last counts': '/**: {ros__parameters: {threads: 1}}\n/front/detector: {ros__parameters: {threads: 2}}',
+    'the last counts, all': '/front/detector: {ros__parameters: {threads: 2}}\n/**: {ros__parameters: {threads: 1}}',
     'another': '/rear/detector: {ros__parameters: {threads: 1}}',
     'begins alike': '/front/detector2: {ros__parameters: {threads: 1}}',
 }
+SHIPPED = '/**/detector: {ros__parameters: {threads: 5, model: compact}}'
 
 
 @pytest.fixture
 def asked(tmp_path):
-    """What rclpy gives to a node whose process gets a file."""
+    """What rclpy gives to a node whose process gets the files."""
 
-    def ask(node, file):
+    def ask(node, files):
+        words = [word for file in files for word in ('--params-file', str(file))]
         context = rclpy.Context()
-        rclpy.init(args=['--ros-args', '--params-file', str(file)], context=context)
+        rclpy.init(args=['--ros-args', *words], context=context)
         namespace, _, name = node.rpartition('/')
         made = rclpy.create_node(name, namespace=namespace or '/', context=context)
         given = {name: parameter.value for name, parameter in made._parameter_overrides.items()}
@@ -42,15 +49,16 @@ def asked(tmp_path):
 
 
 @pytest.mark.parametrize('node', ['/detector', '/front/detector', '/robot/front/detector'])
-def test_a_section_is_for_the_nodes_that_rclpy_gives_it_to(asked, tmp_path, node):
+def test_a_node_has_the_parameters_that_rclpy_gives_it(asked, tmp_path, node):
+    (tmp_path / 'shipped.yaml').write_text(SHIPPED)
     found, wanted = {}, {}
     for case, text in FILES.items():
         own = tmp_path / f'{case}.yaml'
         own.write_text(text)
-        found[case] = any(fits(name, node) for name in section_names([own]))
-        wanted[case] = 'threads' in asked(node, own)
+        files = [tmp_path / 'shipped.yaml', own]
+        found[case], wanted[case] = parameters_of(node, read_sections(files)), asked(node, files)
     assert found == wanted
-    assert {*wanted.values()} == {True, False}
+    assert len({values['threads'] for values in wanted.values()}) > 1
 
 
 @pytest.mark.parametrize(
@@ -71,6 +79,6 @@ def test_an_unusable_file_is_refused_in_one_line(tmp_path, text, complaint):
     file = tmp_path / 'own.yaml'
     file.write_text(text)
     with pytest.raises(ParameterFileError, match=complaint) as caught:
-        section_names([file])
+        read_sections([file])
     assert str(caught.value).startswith(f'parameter file {file} cannot be used: ')
     assert '\n' not in str(caught.value)

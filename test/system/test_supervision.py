@@ -32,12 +32,14 @@ def supervisor(told, monkeypatch):
     supervisor.stop()
 
 
-def test_the_run_ends_with_its_process_and_takes_the_others_along(supervisor, told):
+def test_the_run_ends_with_its_process_and_takes_the_others_along(supervisor, told, tmp_path):
     other = supervisor.start(shell('node', 'exec sleep 60'))
-    supervisor.start(shell('player', 'true', ends_run=True))
+    script, environment = f'echo $OMP_NUM_THREADS > {tmp_path}/said', {'OMP_NUM_THREADS': '7'}
+    supervisor.start(shell('player', script, environment=environment, ends_run=True))
     assert supervisor.run() == 0
     assert told == ['stopping: player is done']
     assert is_gone(other)
+    assert (tmp_path / 'said').read_text() == '7\n'
 
 
 def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervisor, told, tmp_path):
