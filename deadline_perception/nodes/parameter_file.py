@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.nodes.untyped import Untyped
+
 
 _PARAMETERS = 'ros__parameters'
 _NAME = re.compile(r'(/(\*{1,2}|[A-Za-z_][A-Za-z0-9_]*))+')  # ROS takes no file with any other
@@ -66,9 +67,9 @@ def fits(pattern: str, node: str) -> bool:
     return re.fullmatch(pattern.replace('/*', r'(/\w+)'), node) is not None
 
 
-def parameters_of(node: str, sections: Mapping[str, Mapping[str, Untyped]]) -> dict[str, Untyped]:
+def parameters_of(node: str, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The parameters of the node with this absolute name."""
-    values: dict[str, Untyped] = {}
+    values: dict[str, Any] = {}
     for pattern, parameters in sections.items():
         if fits(pattern, node):
             values.update(parameters)
