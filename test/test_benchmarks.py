@@ -97,10 +97,3 @@ def test_every_test_and_script_that_make_gpu_runs_is_there(load_benchmark, repos
     scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
     assert {*gpu.CUDA_TESTS} <= {*scripts}
     assert not [script for script in scripts if not (repository / script).exists()]
-
-
-def test_no_image_is_both_fitted_on_and_measured(load_benchmark):
-    for kind in load_benchmark('first_pass').KINDS.values():
-        if kind.fitted and kind.fitted[0] == kind.measured[0]:
-            (length, places), (other_length, other_places) = kind.fitted[1], kind.measured[1]
-            assert length == other_length and not set(places) & set(other_places)

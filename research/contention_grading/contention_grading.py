@@ -39,7 +39,6 @@ from levels import (
 )
 from transition_pruning import pruned_in_stages
 
-from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
@@ -52,7 +51,6 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.beside_programs import beside_programs
@@ -226,7 +224,6 @@ def draw_pruning(found: dict, file: Path) -> None:
 def measure(run: Run) -> dict:
     """Everything, in this process."""
     args = run.args
-    use_threads(1)
     network, weights = load_network(DEFAULT_MODEL, 'cpu', share_folder() / 'models')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     warm_up(network, images[0].shape[:2])
@@ -270,7 +267,7 @@ def measure(run: Run) -> dict:
             {**asdict(level), 'reproduced_ms': again, 'off': again / level.delay_ms - 1.0}
             for level, again in zip(levels, again_ms)
         ],
-        'unit_delays': [asdict(delay) for delay in unit_delays],
+        'unit_delays': unit_delays,
         'threshold_ms': threshold_ms,
         'slopes_points_per_ms': SLOPES,
         'candidate_delays_ms': by_level,
@@ -311,7 +308,6 @@ def show_levels(found: dict) -> None:
 
 
 def main(run: Run) -> None:
-    restart_with_environment(1)
     found = measure(run)
     show_levels(found)
     run.write(load_average_before=run.load_before, **found)
@@ -329,4 +325,5 @@ if __name__ == '__main__':
             '--unit-seconds': option(2.0, 'recorded beside each number of units', above=0.0),
             '--candidates': option(24, 'execution paths that are pruned', least=3),
         },
+        threads=1,
     )

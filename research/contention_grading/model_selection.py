@@ -39,12 +39,10 @@ from selection_replay import (
 )
 from transition_pruning import pruned_in_stages
 
-from deadline_perception.core.device import use_threads
 from deadline_perception.extras.external_models.model_set.pruning import Candidate
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
@@ -200,22 +198,16 @@ def tables(run: Run, recording: Recording) -> dict:
             f'Table {number}: {kind} against individual models within {of_kind_ms:.0f} ms',
             found,
         )
-        kinds[f'table_{number}'] = {
-            'threshold_ms': of_kind_ms,
-            'individual': list(individual),
-            **{name: asdict(outcome) for name, outcome in found.items()},
-        }
+        about = {'threshold_ms': of_kind_ms, 'individual': list(individual)}
+        kinds[f'table_{number}'] = about | found
     judge(run, first, ratios)
     return {
         **counts,
         'sets': sets,
         'individually_trained': bool(trained),
-        'table_1': {name: asdict(outcome) for name, outcome in first.items()},
-        'table_2': {name: asdict(outcome) for name, outcome in second.items()},
-        'curves': {
-            name: {setting: asdict(outcome) for setting, outcome in points.items()}
-            for name, points in curves.items()
-        },
+        'table_1': first,
+        'table_2': second,
+        'curves': curves,
         'of_the_papers_violations_at_its_ap': ratios,
         **kinds,
     }
@@ -241,8 +233,6 @@ def judge(
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(1)
-    use_threads(1)
     if run.quick:
         args.seeds = 2
         args.frames = 600
@@ -273,4 +263,5 @@ if __name__ == '__main__':
             '--frames': option(FRAMES),
         },
         quick='2 seeds of 600 frames',
+        threads=1,
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +34,7 @@ from layers import ConvolutionShape
 from sklearn.ensemble import RandomForestRegressor
 from step_latency import fit_line
 
-from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.core.device import read_device_facts
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
@@ -185,8 +184,6 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
 
 
 def main(run: Run) -> None:
-    restart_with_environment(1)
-    use_threads(1)
     facts = read_device_facts()
     plan = QUICK if run.quick else CPU
     swept, held_out = sweeps_of(plan)
@@ -207,7 +204,7 @@ def main(run: Run) -> None:
     ]
     held_out_records = records[len(results) :]
     report = {
-        'device': asdict(facts),
+        'device': facts,
         'quick': run.quick,
         'layers': len(measured),
         'visits_per_layer': statistics.median(map(len, measured.values())),
@@ -227,4 +224,4 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(main, quick='fewer layers, whose errors are larger')
+    run_script(main, quick='fewer layers, whose errors are larger', threads=1)

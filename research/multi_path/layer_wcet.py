@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -44,10 +44,9 @@ from interval_model import (
 )
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 
-from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.extras.evaluation.sample_size import bounded_share
 from deadline_perception.timing.contention.sensors import read_cpu_times
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from layers import ConvolutionShape, GroupNormShape, LayerShape
@@ -252,7 +251,7 @@ def judge_layers(
             row = {
                 'layer': f'{_kind(shape)} {number % (len(TABLE_VI) // 2) + 1}',
                 'kind': _kind(shape),
-                'shape': asdict(shape),
+                'shape': shape,
                 'utilisation': utilisation,
                 'visits': found.visits,
                 'bounded_share': bounded_share(found.visits),
@@ -324,8 +323,6 @@ def summarise(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
     facts = read_device_facts(args.device)
     processor = Processor.of(facts, measure_bandwidth_gb_s(args.device), read_cpu_lanes())
     counts = {shape: LayerCounts.of(shape, processor) for shape in (*TABLE_VI, *FITTED)}
@@ -353,8 +350,8 @@ def main(run: Run) -> None:
         for utilisation, found in rounds.items()
     }
     run.write(
-        device=asdict(facts),
-        processor=asdict(processor),
+        device=facts,
+        processor=processor,
         seconds=args.seconds,
         rounds=told,
         summary=summary,

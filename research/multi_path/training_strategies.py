@@ -21,7 +21,7 @@ import argparse
 import statistics
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -251,7 +251,7 @@ def main(run: Run) -> None:
     facts = read_device_facts(args.device)
     run.name = f'training_strategies_{args.config}_scratch_{facts.slug}'
     run.write(
-        device=asdict(facts),
+        device=facts,
         start='random weights',
         batch=args.batch,
         learning_rate=args.learning_rate,

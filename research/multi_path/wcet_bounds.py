@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.core.device import DeviceFacts, read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
@@ -44,7 +44,6 @@ from deadline_perception.timing.path_bound import (
 )
 from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
-from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
@@ -66,8 +65,6 @@ class Frames:
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
     weights = find_weights(DEFAULT_WEIGHTS)
     facts = read_device_facts(args.device)
     detector = load_detector(weights, args.device)

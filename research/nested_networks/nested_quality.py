@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.json_file import read_object
 from deadline_perception.extras.rendered_drive.single_object import render_views
 from deadline_perception.extras.several_networks.classifier.classes import SIGN_FACES
@@ -31,7 +31,6 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import ROOT, Run, option, run_script, show, turns
@@ -153,8 +152,6 @@ def show_levels(result: dict) -> None:
 def main(run: Run) -> None:
     args = run.args
     jobs = 20 if args.quick else args.jobs
-    restart_with_environment(1)
-    use_threads(1)
     network, weights = load_network(MODEL, 'cpu', ROOT / 'models', 'eager')
     content = read_object(weights.with_suffix('.quality.json'), 'accuracy table')
     accuracy = content['accuracy_of']['traffic_sign']
@@ -208,10 +205,5 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(
-        main,
-        {
-            '--jobs': option(10_000, 'jobs of each level that are timed', least=1),
-        },
-        quick='20 jobs',
-    )
+    jobs = option(10_000, 'jobs of each level that are timed', least=1)
+    run_script(main, {'--jobs': jobs}, quick='20 jobs', threads=1)

@@ -21,20 +21,19 @@ from subflow_shapes import (
     SHAPE_NAMES,
     SHAPES,
     Shape,
-    accuracy,
+    accuracy_by_setting,
     made_elastic,
     nested_training,
     trained,
 )
 
-from deadline_perception.core.device import use_threads
 from deadline_perception.extras.elastic.elastic import SETTINGS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
 
 
-def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
+def measure(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
     """By ranking and stage, accuracy in %, `[seeds, settings]`."""
     data = shape.data()
     found = defaultdict(lambda: defaultdict(list))
@@ -45,9 +44,8 @@ def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
             for stage in ('untrained', 'nested'):
                 if stage == 'nested':
                     nested_training(network, data, run.args.iterations, seed)
-                found[ranking.value][stage].append(
-                    [accuracy(lambda x: network(x, utilisation=u), data) for u in SETTINGS]
-                )
+                accuracies = accuracy_by_setting(network, data)
+                found[ranking.value][stage].append(list(accuracies.values()))
     return {
         ranking: {stage: np.array(rows) for stage, rows in stages.items()}
         for ranking, stages in found.items()
@@ -74,9 +72,7 @@ def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
 
 
 def main(run: Run) -> None:
-    """Compares and writes."""
     args = run.args
-    use_threads(args.threads)
     result = {
         'seeds': args.seeds,
         'iterations': args.iterations,
@@ -86,7 +82,7 @@ def main(run: Run) -> None:
     for shape in SHAPES:
         if shape.name not in args.shapes:
             continue
-        rows = result['shapes'][shape.name] = summary(accuracies(shape, run))
+        rows = result['shapes'][shape.name] = summary(measure(shape, run))
         show(
             f'{shape.name}: accuracy, %, mean of {args.seeds} seeds',
             ('ranking', '', *(f'u {setting}' for setting in SETTINGS), 'mean'),

@@ -27,6 +27,7 @@ from subflow_shapes import (
     Shape,
     Split,
     accuracy,
+    accuracy_by_setting,
     made_elastic,
     nested_training,
     trained,
@@ -34,19 +35,17 @@ from subflow_shapes import (
 from torch import nn
 from torch.nn import functional as F
 
-from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.sliced_layers import Convolution, Linear
 from deadline_perception.extras.elastic.activation import activate
 from deadline_perception.extras.elastic.elastic import ElasticModule
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show, turns
 
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
 CONSTRUCTIONS = 2000
-THREADS = 1
 # Goals: the paper's figures for AlexNet (abstract; section VII-B and VII-D), and ours where they are higher.
 GOALS = {
     'inference_range': {'least': 6.7},
@@ -145,15 +144,9 @@ def measure(shape: Shape, run: Run) -> dict:
     data = shape.data()
     module = trained(shape, data, run.quick)
     network = made_elastic(module, data)
-    untuned = {
-        setting: accuracy(lambda x: network(x, utilisation=setting), data)
-        for setting in network.settings
-    }
+    untuned = accuracy_by_setting(network, data)
     nested_training(network, data, 2 if args.quick else args.iterations)
-    tuned = {
-        setting: accuracy(lambda x: network(x, utilisation=setting), data)
-        for setting in network.settings
-    }
+    tuned = accuracy_by_setting(network, data)
     ordinary = accuracy(module, data)
     module = module.to(memory_format=torch.channels_last)
     inference = inference_times(network, module, data, args.repeats)
@@ -195,8 +188,6 @@ def measure(shape: Shape, run: Run) -> dict:
 def main(run: Run) -> None:
     """Measures all shapes, prints tables and writes the result."""
     args = run.args
-    restart_with_environment(THREADS)
-    use_threads(THREADS)
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
     result = {
         'device': str(read_device_facts()),
@@ -242,4 +233,5 @@ if __name__ == '__main__':
             '--iterations': option(400, 'of nested training'),
         },
         quick='hardly any training',
+        threads=1,
     )

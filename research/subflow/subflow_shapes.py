@@ -174,6 +174,11 @@ def nested_training(network: ElasticModule, data: Split, iterations: int, seed: 
         trainer.iterate(data.inputs[rows], data.labels[rows])
 
 
+def accuracy_by_setting(network: ElasticModule, data: Split) -> dict[float, float]:
+    """Accuracy of every sub-network, in %."""
+    return {u: accuracy(lambda x: network(x, utilisation=u), data) for u in network.settings}
+
+
 @torch.inference_mode()
 def accuracy(network: Callable[[Tensor], Tensor], data: Split) -> float:
     """Share of the test samples that get their class, in %."""

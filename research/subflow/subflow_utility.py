@@ -26,6 +26,7 @@ from subflow_shapes import (
     SHAPES,
     Split,
     accuracy,
+    accuracy_by_setting,
     made_elastic,
     nested_training,
     trained,
@@ -33,12 +34,11 @@ from subflow_shapes import (
 from time_bounds import TimeBounds
 from torch import nn
 
-from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.elastic.elastic import ElasticModule
 from deadline_perception.system.kernel_thread import name_thread
 from deadline_perception.system.priority import Role, ThreadPriority
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show, timed_ms
@@ -52,7 +52,6 @@ GOAL_OVER_BUDGET = 0.01
 DEADLINES = 24
 JOBS_OF_DEADLINE = 200
 TIMED = 60
-THREADS = 1
 
 
 @dataclass
@@ -186,14 +185,12 @@ def plot(result: dict, file: Path) -> None:
 def main(run: Run) -> None:
     """Trains, measures, prints and writes."""
     args = run.args
-    restart_with_environment(THREADS)
-    use_threads(THREADS)
     shape = next(shape for shape in SHAPES if shape.name == args.shape)
     data = shape.data()
     module = trained(shape, data, run.quick)
     network = made_elastic(module, data, SETTINGS)
     nested_training(network, data, 2 if args.quick else args.iterations)
-    accuracies = {u: accuracy(lambda x: network(x, utilisation=u), data) for u in SETTINGS}
+    accuracies = accuracy_by_setting(network, data)
     ordinary = accuracy(module, data)
     priority = ThreadPriority(lock_memory=True)  # as the node's thread that computes
     name_thread('inference')
@@ -259,4 +256,5 @@ if __name__ == '__main__':
             '--iterations': option(200, 'of nested training'),
         },
         quick='hardly any training',
+        threads=1,
     )
