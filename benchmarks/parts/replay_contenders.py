@@ -34,12 +34,11 @@ from parts.harness import ROOT
 from parts.replay_frames import Answer, Contender, ReplayedNetwork
 from parts.replay_recording import OUR_PATHS, OURS, PUBLIC, SeenImage
 from parts.replay_traces import Trace
-from parts.static_table import StaticTable
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies'))
 from baselines import Reactive
 from expected_utility import ExpectedUtilityPolicy
-from rivals import Alert, ConformalPid, PressureTiers
+from rivals import Alert, ConformalPid, PressureTiers, StaticTable
 from slowdown_belief import SlowdownBelief
 from thresholds import ThresholdPolicy
 
@@ -258,17 +257,9 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
         'ours without decisions on the way': ours(maker=KeepsPlan),
         'static p99': on('single', static_table),
         'static p99, sequences': on('sequences', static_table, so_far=True),
-        'ALERT': on(
-            'single', lambda space, quality, idle: Alert(space.paths, space.forecast, quality)
-        ),
-        'conformal PID': on(
-            'single',
-            lambda space, quality, idle: ConformalPid(space.paths, space.forecast, quality),
-        ),
-        'pressure tiers (RAMS)': on(
-            'single',
-            lambda space, quality, idle: PressureTiers(space.paths, space.forecast, quality),
-        ),
+        'ALERT': on('single', among_paths(Alert)),
+        'conformal PID': on('single', among_paths(ConformalPid)),
+        'pressure tiers (RAMS)': on('single', among_paths(PressureTiers)),
         'thresholds': on('single', Nearest),
         'reactive, one step': on('single', lambda *of: reactive(*of, to_the_lowest=False)),
         'reactive, to the lowest': on('single', lambda *of: reactive(*of, to_the_lowest=True)),
@@ -279,6 +270,11 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
             lambda space, quality, idle: FrontierPolicy(space.space, space.forecast, quality),
         ),
     }
+
+
+def among_paths(policy: Callable[..., Policy]) -> Callable[[Space, Quality, Trace], Policy]:
+    """One that is made of paths, forecast and quality."""
+    return lambda space, quality, idle: policy(space.paths, space.forecast, quality)
 
 
 def static_table(space: Space, quality: Quality, idle: Trace) -> StaticTable:
@@ -327,32 +323,19 @@ class KeepsPlan(PassPolicy):
 
 class Nearest:
     """Thresholds at the operators of the largest recorded scale that may fit, moved to recorded paths: of those that
-    agree with what has run the longest that takes no longer than what the thresholds want.
-
-    Args:
-        space: of single looks.
-        quality: of paths.
-        idle: not looked at.
-    """
+    agree with what has run the longest that takes no longer than what the thresholds want."""
 
     name = 'thresholds'
     keeps_bounds = False
 
     def __init__(self, space: Space, quality: Quality, idle: Trace) -> None:
         self._space = space
-        scales = dict.fromkeys(path['scale'] for path in space.paths)
-        self._of_scale = [
-            (
-                ThresholdPolicy(
-                    space.space,
-                    space.forecast,
-                    quality,
-                    start=space.space.largest.replace(scale=scale),
-                ),
-                [path for path in space.paths if path['scale'] == scale],
-            )
-            for scale in sorted(scales, reverse=True)
-        ]
+        self._of_scale = []
+        for scale in sorted({path['scale'] for path in space.paths}, reverse=True):
+            start = space.space.largest.replace(scale=scale)
+            policy = ThresholdPolicy(space.space, space.forecast, quality, start=start)
+            paths = [path for path in space.paths if path['scale'] == scale]
+            self._of_scale.append((policy, paths))
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`; of the largest scale whose shortest recorded path fits, else of the smallest."""
@@ -392,11 +375,8 @@ class Nearest:
         times_ms = {path: self._space.forecast.forecast_ms(path, segment) for path in paths}
         shorter = [path for path in paths if times_ms[path] <= wanted.forecast_ms]
         path = max(shorter, key=times_ms.get) if shorter else min(paths, key=times_ms.get)
-        left_ms = times_ms[path]
-        bound_ms = left_ms * factor
+        bound_ms = times_ms[path] * factor
+        fits = bound_ms <= remaining_ms
         return wanted._replace(
-            path=path,
-            forecast_ms=left_ms,
-            bound_ms=bound_ms,
-            feasible=bound_ms <= remaining_ms,
+            path=path, forecast_ms=times_ms[path], bound_ms=bound_ms, feasible=fits
         )

@@ -74,13 +74,7 @@ SLOPES = (0.02, 1.5)
 
 
 def record_delays(run_frame: Callable[[], float], seconds: float, least: int = 1) -> list[float]:
-    """Delays in ms of one frame after the other, for so long; blocks.
-
-    Args:
-        run_frame: runs one frame and returns how long it took, in ms.
-        seconds: how long, > 0.
-        least: frames that are run in any case.
-    """
+    """Delays in ms of one frame after the other, for so long, of at least some; blocks."""
     delays_ms: list[float] = []
     begun_s = time.monotonic()
     while len(delays_ms) < least or time.monotonic() - begun_s < seconds:
@@ -99,24 +93,18 @@ def rungs(most: int) -> list[int]:
 
 
 def measure_unit_delays(
-    run_frame: Callable[[], float],
-    kinds: Sequence[str],
-    most: int,
-    seconds: float,
-    *,
-    up_to_ms: float = math.inf,
+    run_frame: Callable[[], float], seconds: float, up_to_ms: float
 ) -> tuple[UnitDelay, ...]:
     """What the sample network takes beside no unit, and beside more and more of each kind; blocks.
 
     Args:
-        run_frame: as in `record_delays`.
-        kinds: of units, one after the other.
-        most: units of each kind, >= 1.
+        run_frame: gives the delay of a frame in ms.
         seconds: for each number of units, > 0; at least `FEWEST_DELAYS` frames are run.
         up_to_ms: longest delay that is to be reproduced; a kind that reaches it, and some more, gets no further units.
     """
+    most = most_units()
     found = [UnitDelay({}, _typical_ms(run_frame, seconds))]
-    for kind in kinds:
+    for kind in UNITS:
         with ContentionLoad({kind: most}) as load:
             for count in rungs(most):
                 load.set({kind: count})
@@ -241,13 +229,8 @@ def measure(run: Run) -> dict:
         rows.append(
             {**combination, 'frames': len(recorded), 'median_ms': statistics.median(recorded)}
         )
-    unit_delays = measure_unit_delays(
-        sample,
-        UNITS,
-        most_units(),
-        args.unit_seconds,
-        up_to_ms=max(row['median_ms'] for row in rows),
-    )
+    longest_ms = max(row['median_ms'] for row in rows)
+    unit_delays = measure_unit_delays(sample, args.unit_seconds, longest_ms)
     levels = match_units(grade_levels(delays_ms), unit_delays)
     again_ms = candidate_delays(lambda path: sample, [space.largest], levels)[str(space.largest)]
     quality = PathQuality.load(weights.with_suffix('.quality.json'), space)
@@ -310,7 +293,7 @@ def show_levels(found: dict) -> None:
 def main(run: Run) -> None:
     found = measure(run)
     show_levels(found)
-    run.write(load_average_before=run.load_before, **found)
+    run.write(**found)
     draw_pruning(found, run.file.with_name('contention_pruning.png'))
 
 

@@ -69,9 +69,6 @@ def grade_levels(delays_ms: Sequence[float]) -> tuple[ContentionLevel, ...]:
 
     Args:
         delays_ms: of consecutive frames on one path, in their order; at least 20 that differ.
-
-    Returns:
-        One level or more; `match_units` gives each its slowdown and its units.
     """
     delays = np.asarray(delays_ms, dtype=np.float64)
     smooth = smoothed(delays, _AVERAGED)
@@ -184,15 +181,11 @@ def _peaks(
     grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray, independent: float
 ) -> tuple[list[float], list[float]]:
     """Delay and share of each peak that counts; those that do not are taken away, the least divided one first.
-
-    Args:
-        independent: share of the delays that are independent of each other.
-    """
+    `independent` is the share of the delays that are independent of each other."""
     ordered = np.sort(delays_ms)
 
     def roots(at: int, width: float) -> float:
-        """Square root of the independent delays around a place; its standard deviation is a half, however many they
-        are."""
+        """Square root of the independent delays around a place; its standard deviation is always a half."""
         ends = np.searchsorted(ordered, grid_ms[at] * np.array([math.exp(-width), math.exp(width)]))
         return math.sqrt(independent * float(ends[1] - ends[0]))
 
@@ -219,9 +212,8 @@ def _peaks(
             width = math.log(ratio) / 8.0  # around either peak and between them, and nothing twice
             lower = min(roots(left, width), roots(right, width))
             apart = 2.0 * (lower - roots(valley, width)) / math.sqrt(2.0)
-            if ratio - 1.0 < _RESOLUTION or density[valley] > _VALLEY * min(
-                density[left], density[right]
-            ):
+            depth = density[valley] / min(density[left], density[right])
+            if ratio - 1.0 < _RESOLUTION or depth > _VALLEY:
                 apart = 0.0
             if apart < least:
                 weakest = at

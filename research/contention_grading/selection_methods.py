@@ -138,7 +138,7 @@ class PolicyMethod:
     """A policy that learns from how frames went, with the models for its paths.
 
     Args:
-        terms: see `Terms`.
+        terms: what it may know.
         make: the policy, of a space of paths, their forecast and their quality.
     """
 
@@ -175,13 +175,7 @@ class Predicting:
         misses: frames that took longer than what was predicted, or than the bound.
     """
 
-    def __init__(
-        self,
-        predictor: DelayPredictor,
-        terms: Terms,
-        *,
-        calibrated: bool,
-    ) -> None:
+    def __init__(self, predictor: DelayPredictor, terms: Terms, *, calibrated: bool) -> None:
         self._predictor = predictor
         self._terms = terms
         self._calibrator = BoundCalibrator(ALPHA, ETA, _WIDTH, _FIRST) if calibrated else None
@@ -210,12 +204,7 @@ class Predicting:
 
 
 class Ours:
-    """The detector's own: a predicted slowdown times the calibration factor, and the best path whose bound fits.
-
-    Args:
-        terms: see `Terms`.
-        alpha: target miss probability of the bounds.
-    """
+    """The detector's own: a predicted slowdown times the calibration factor, and the best path whose bound fits."""
 
     def __init__(self, terms: Terms, alpha: float = ALPHA) -> None:
         self._ladder = _Ladder(terms)
@@ -251,13 +240,8 @@ class Ours:
 
 
 def by_utility(terms: Terms, cost: float, late_worth: float = 1.0) -> PolicyMethod:
-    """The policy expected_utility.
-
-    Args:
-        terms: see `Terms`.
-        cost: AP that a late frame costs, 0 to 100.
-        late_worth: share of its AP that a late frame has: 1 as the paper counts, 0 as the detector does.
-    """
+    """The policy expected_utility: a late frame costs some AP, 0 to 100, and has a share of its own: 1 as the paper
+    counts, 0 as the detector does."""
     make = partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth)
     return PolicyMethod(terms, make)
 
@@ -299,22 +283,7 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
 }
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 # Closest where the paper's method has its AP.
-COSTS = (
-    3.0,
-    5.0,
-    6.5,
-    8.0,
-    10.0,
-    12.0,
-    14.0,
-    17.0,
-    *np.arange(20.0, 26.0),
-    27.0,
-    30.0,
-    40.0,
-    60.0,
-    100.0,
-)
+COSTS = np.array([3, 5, 6.5, 8, 10, 12, 14, 17, *range(20, 26), 27, 30, 40, 60, 100])
 # What one setting trades for the other: violations against AP.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},

@@ -76,15 +76,10 @@ class Recording:
 
 
 def halves(rounds: int, seed: int) -> tuple[list[int], list[int]]:
-    """Rounds to learn from, and rounds that happen: half of the visits to a level each, drawn at random.
+    """Rounds to learn from, and rounds that happen: half of the visits to a level each, at least two, drawn at random.
 
     Delays of one visit resemble each other, so no visit is in both. Each odd seed exchanges the halves of the even one
     before it, so that as much is said about either.
-
-    Args:
-        rounds: recorded at each level, those of one visit behind each other; at least two visits, the last may be
-            shorter.
-        seed: decides.
     """
     visits = [
         range(begin, min(begin + ROUNDS_A_VISIT, rounds))
@@ -101,18 +96,8 @@ def halves(rounds: int, seed: int) -> tuple[list[int], list[int]]:
 def drawn_places(
     recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = ''
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Levels that change at random, and rounds; consecutive frames of a level are consecutive rounds.
-
-    Args:
-        recording: what they are taken from.
-        frames: how many.
-        seed: decides levels and their lengths.
-        rounds: rounds that may be used.
-        without: contender that takes no part.
-
-    Returns:
-        Level and round of each frame, int `[frames]` each.
-    """
+    """Level and round of each frame, int `[frames]` each: levels change at random, and consecutive frames of one are
+    consecutive rounds of those that may be used; one contender may take no part."""
     rng = random.Random(seed)
     allowed = [at for at, level in enumerate(recording.levels) if not level.get(without, 0)]
     places: list[tuple[int, int]] = []
@@ -245,13 +230,8 @@ def violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
     """Violations of a curve at an AP, percent: of the mixture of two settings that has this AP and is late the least
     often.
 
-    Args:
-        aps, violations: of one method's settings.
-        ap: 0 to 100. Below the lowest of the curve, its violations are those of the setting that is late the least
-            often.
-
-    Returns:
-        NaN when no setting reaches the AP.
+    Below the lowest AP of the curve, its violations are those of the setting that is late the least often; above the
+    highest NaN.
     """
     low = aps[:, None]
     high = aps[None, :]

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measures, constructs, writes and checks; returns the exit status."""
     # All that can be wrong is told before a minute is spent on measuring.
-    check_limits(args.deadline_ms, args.memory_mb, SKIP_OPERATORS)
+    check_limits(args.deadline_ms, args.memory_mb)
     check_file('--out', args.out)
     family = find_configuration(args.family)
     if not isinstance(family, DetectorConfig):
@@ -193,10 +193,25 @@ def measure_times(detector) -> dict[str, float]:
     }
 
 
+def weight_bytes(module) -> int:
+    """Memory of a module's weights, with the copies that the cuts used so far have left."""
+    from torch import Tensor
+
+    from deadline_perception.engines.sliced_layers import SlicedLayer
+
+    tensors = (*module.parameters(), *module.buffers())
+    own = {tensor.untyped_storage().data_ptr() for tensor in tensors}
+    layers = (layer for layer in module.modules() if isinstance(layer, SlicedLayer))
+    copies = (part for layer in layers for parts in layer._laid_out.values() for part in parts)
+    return sum(parameter.nbytes for parameter in module.parameters()) + sum(
+        copy.nbytes
+        for copy in copies
+        if isinstance(copy, Tensor) and copy.untyped_storage().data_ptr() not in own
+    )
+
+
 def measure_bytes(detector) -> dict[str, int]:
     """Bytes of the weights by part, with the copies that all widths together keep; runs each width once."""
-    from weight_memory import weight_bytes
-
     space = detector.path_space
     each = {name: space.operator(name).settings for name in ('width', 'pyramid_width', 'head')}
     fewest = space.largest.replace(proposals=space.operator('proposals').settings[0])

@@ -45,11 +45,6 @@ class Construction:
     weight_bytes: int
     activation_bytes: int
 
-    @property
-    def memory_bytes(self) -> int:
-        """All memory that the memory limit counts."""
-        return self.weight_bytes + self.activation_bytes
-
 
 def building_blocks(family: DetectorConfig) -> DetectorConfig:
     """The network with each building block of a family once: a stage's first block, a further one, every head; one
@@ -97,10 +92,10 @@ def construct(
         name_deadline_ms: deadline that the configuration is named after; None: `deadline_ms`.
 
     Raises:
-        ValueError: a limit is not positive and finite, or `skips` is negative.
+        ValueError: a limit is not positive and finite.
         DoesNotFit: the smallest network exceeds a limit.
     """
-    check_limits(deadline_ms, memory_mb, skips)
+    check_limits(deadline_ms, memory_mb)
     cost_model = _CostModel(family, predict_ms, weight_bytes)
 
     def fits(shape: _Shape) -> bool:
@@ -134,17 +129,11 @@ def construct(
     )
 
 
-def check_limits(deadline_ms: float, memory_mb: float, skips: int) -> None:
-    """Refuses what no network can be grown under.
-
-    Raises:
-        ValueError: deadline or memory is not positive and finite, or the number of skip operators is negative.
-    """
+def check_limits(deadline_ms: float, memory_mb: float) -> None:
+    """Raises ValueError where deadline or memory is not positive and finite."""
     for name, value, unit in (('deadline', deadline_ms, 'ms'), ('memory', memory_mb, 'MB')):
         if not 0.0 < value < math.inf:
             raise ValueError(f'{name} is {value} {unit}, expected a finite number above 0 {unit}')
-    if skips < 0:
-        raise ValueError(f'skips is {skips}, expected at least 0')
 
 
 def place_skips(

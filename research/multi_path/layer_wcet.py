@@ -17,7 +17,7 @@ A bound is made for each utilisation. The contention-oblivious estimate is assum
 without a co-runner; "calibrated" it is raised by the factor with which it covers the fitted layers at that utilisation,
 and has the same allowance.
 
-Prints a table, writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
+Writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from interval_model import (
     LayerCounts,
     Processor,
     measure_bandwidth_gb_s,
-    read_cpu_lanes,
 )
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 
@@ -324,18 +323,13 @@ def summarise(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
 def main(run: Run) -> None:
     args = run.args
     facts = read_device_facts(args.device)
-    processor = Processor.of(facts, measure_bandwidth_gb_s(args.device), read_cpu_lanes())
+    processor = Processor.of(facts, measure_bandwidth_gb_s(args.device))
     counts = {shape: LayerCounts.of(shape, processor) for shape in (*TABLE_VI, *FITTED)}
     rounds = measure_layers(args.device, args.threads, args.seconds)
     kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
-    rows = judge_layers(
-        {
-            utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
-            for utilisation, found in kept.items()
-        },
-        processor,
-        counts,
-    )
+    on_gpu = facts.kind == 'cuda'
+    times = {busy: times_of(found, on_gpu, busy == 0.0) for busy, found in kept.items()}
+    rows = judge_layers(times, processor, counts)
     co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
     summary = summarise(rows, co_runner)
     if facts.kind != 'cpu':

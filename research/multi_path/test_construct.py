@@ -5,7 +5,6 @@ from dataclasses import replace
 import construct
 import pytest
 from construction import activation_bytes, building_blocks
-from weight_memory import weight_bytes
 
 from deadline_perception.extras.configuration_file import find_configuration, save_configuration
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
@@ -68,7 +67,7 @@ def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
 def test_parts_add_up_to_the_whole_network():
     detector = build_detector(building_blocks(FAMILY), ('vehicle',))
     parts = construct.measure_bytes(detector)
-    assert sum(parts.values()) == weight_bytes(detector)
+    assert sum(parts.values()) == construct.weight_bytes(detector)
     once = sum(parameter.nbytes for parameter in detector.parameters())
     assert sum(parts.values()) > once, 'narrow copies count'
     space = detector.path_space

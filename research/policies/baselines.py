@@ -13,13 +13,7 @@ from deadline_perception.timing.time_model import Forecast
 
 
 class FixedPath:
-    """Always the same path, however little time is left: an ordinary detector.
-
-    Args:
-        path: the path of every frame.
-        forecast: expected idle times.
-        quality: expected average precision of the paths.
-    """
+    """Always the same path, however little time is left: an ordinary detector."""
 
     name = 'fixed'
     keeps_bounds = False

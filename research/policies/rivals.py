@@ -7,7 +7,7 @@ they judge time alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from baselines import FixedPath
@@ -33,13 +33,7 @@ _LEAST_DEVIATION = 1e-3
 
 
 class _ChosenOnce(FixedPath):
-    """Chooses among some paths as a frame begins.
-
-    Args:
-        paths: to choose from, at least one.
-        forecast: expected idle times.
-        quality: expected average precision.
-    """
+    """Chooses among some paths, at least one, as a frame begins."""
 
     def __init__(
         self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
@@ -149,8 +143,7 @@ class PressureTiers(_ChosenOnce):
     """Few resident tiers; one down where pressure is high, one up after some calm frames (after the abstract of RAMS,
     arXiv 2606.14716, whose thresholds are its machines' own). Pressure is the share of its time that a frame took.
 
-    Args:
-        paths, forecast, quality: of which the tiers are taken, evenly spread over the logarithm of time.
+    The tiers are evenly spread over the logarithm of time.
     """
 
     name = 'pressure_tiers'
@@ -179,3 +172,28 @@ class PressureTiers(_ChosenOnce):
         elif self._calm >= _RAMS_CALM:
             self._tier = min(self._tier + 1, _RAMS_TIERS - 1)
             self._calm = 0
+
+
+class StaticTable(_ChosenOnce):
+    """The best path whose 99th percentile, measured beforehand, fits, else the shortest: the static choice of Pylot
+    (Gog et al. 2021), without bounds, calibration or contention.
+
+    Args:
+        p99_ms: by path; at least one.
+    """
+
+    name = 'static_p99'
+
+    def __init__(
+        self, p99_ms: Mapping[ExecutionPath, float], forecast: Forecast, quality: Quality
+    ) -> None:
+        super().__init__(list(p99_ms), forecast, quality)
+        self._p99_ms = np.array([p99_ms[path] for path in self.paths])
+        self._best_first = np.lexsort((self._p99_ms, -self._qualities)).tolist()
+        self._shortest = int(np.argmin(self._p99_ms))
+
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
+        """See `Policy.plan`; `factor` is not looked at."""
+        fitting = (at for at in self._best_first if self._p99_ms[at] <= remaining_ms)
+        at = next(fitting, self._shortest)
+        return self._choice(at, float(self._p99_ms[at]), remaining_ms)

@@ -40,9 +40,7 @@ def sub_convolution(
         weight: `[O, C, kernel height, kernel width]`.
         bias: `[O]`, or None.
         active: `[O, H', W']`, zero where an output neuron is inactive.
-        stride: in px.
-        padding: zeros at each border, in px.
-        dilation: px from one kernel element to the next.
+        stride, padding, dilation: as of `torch.nn.Conv2d`, px.
 
     Returns:
         `[N, O, H', W']`.
@@ -178,10 +176,8 @@ class ElementNetwork(MaskedNetwork):
             if len(node.users) != 1 or next(iter(node.users)).op in ('output', 'placeholder'):
                 return None
             node = next(iter(node.users))
-            if isinstance(
-                self.fetch_attr(node.target) if node.op == 'call_module' else None,
-                sliced.SlicedLayer,
-            ):
+            layer = self.fetch_attr(node.target) if node.op == 'call_module' else None
+            if isinstance(layer, sliced.SlicedLayer):
                 return None
         return self._masks[node.name]
 
@@ -226,9 +222,5 @@ def _ones_and_zeros(units: int) -> Tensor:
 
 def _vector(spans, activation: Activation) -> Tensor:
     """Activation vector along an axis."""
-    return torch.cat(
-        [
-            activation_vector(activation, span.group).repeat_interleave(span.per_unit)
-            for span in spans
-        ]
-    )
+    vectors = [(activation_vector(activation, span.group), span.per_unit) for span in spans]
+    return torch.cat([vector.repeat_interleave(count) for vector, count in vectors])

@@ -39,18 +39,13 @@ _SINGULAR = 1e-7
 
 
 class Ranking(Enum):
-    """What neurons are ranked by.
+    """What neurons are ranked by."""
 
-    `SELECTION`: see `extras/elastic/importance.py`. `OBS`: see the module. `MAGNITUDE`: sum of the absolute weights
-    that
-    lead to a neuron (Li et al. 2017). `RANDOM`: a permutation. `GIVEN`: the order that training has left.
-    """
-
-    SELECTION = 'selection'
-    OBS = 'obs'
-    MAGNITUDE = 'magnitude'
+    SELECTION = 'selection'  # see extras/elastic/importance.py
+    OBS = 'obs'  # see the module
+    MAGNITUDE = 'magnitude'  # sum of the absolute weights that lead to a neuron (Li et al. 2017)
     RANDOM = 'random'
-    GIVEN = 'given'
+    GIVEN = 'given'  # the order that training has left
 
 
 def by_obs(samples: OutputSamples) -> Tensor:
@@ -129,13 +124,7 @@ def elastic(
 def rank_by(
     network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking, seed: int = 0
 ) -> None:
-    """Ranks the neurons of a network and puts them in that order.
-
-    Args:
-        network: its orders and importances are replaced.
-        batches: calibration inputs; only `Ranking.SELECTION` and `OBS` read them.
-        ranking: what neurons are ranked by.
-        seed: see `elastic`.
+    """Ranks the neurons of a network and puts them in that order; only `Ranking.SELECTION` and `OBS` read the batches.
 
     Raises:
         CalibrationError: there are fewer than two samples of a layer's outputs.

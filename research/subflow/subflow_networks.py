@@ -186,7 +186,6 @@ def measure(shape: Shape, run: Run) -> dict:
 
 
 def main(run: Run) -> None:
-    """Measures all shapes, prints tables and writes the result."""
     args = run.args
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
     result = {
@@ -197,21 +196,17 @@ def main(run: Run) -> None:
     }
     for shape in shapes:
         found = result['shapes'][shape.name] = measure(shape, run)
+        forms = {
+            **dict.fromkeys(('accuracy', 'accuracy_without_training'), '.1f'),
+            **dict.fromkeys(('prefix_ms', 'narrow_ms', 'element_ms', 'training_ms'), '.3f'),
+            'construction_us': '.1f',
+        }
         rows = []
         for setting, row in found['settings'].items():
-            times = [
-                f'{row[name]:.3f}' if name in row else '-'
-                for name in ('prefix_ms', 'narrow_ms', 'element_ms', 'training_ms')
+            cells = [
+                format(row[name], form) if name in row else '-' for name, form in forms.items()
             ]
-            rows.append(
-                (
-                    f'{setting:.1f}',
-                    f'{row["accuracy"]:.1f}',
-                    f'{row["accuracy_without_training"]:.1f}',
-                    *times,
-                    f'{row["construction_us"]:.1f}',
-                )
-            )
+            rows.append((f'{setting:.1f}', *cells))
         show(
             f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and {found["ordinary_ms"]:.3f} ms '
             'ordinary',

@@ -99,7 +99,7 @@ def run_job(
     sample: torch.Tensor,
     budget_ms: float,
     jobs: Jobs,
-    between: Callable[[], None] = lambda: None,
+    between: Callable[[], None],
 ) -> tuple[float, bool]:
     """One job, with the choice of its sub-network; returns the utilisation, and whether it ended within the budget.
 
@@ -183,7 +183,6 @@ def plot(result: dict, file: Path) -> None:
 
 
 def main(run: Run) -> None:
-    """Trains, measures, prints and writes."""
     args = run.args
     shape = next(shape for shape in SHAPES if shape.name == args.shape)
     data = shape.data()
