@@ -78,13 +78,8 @@ class Verdict:
 
 
 def answers_of(judged: range, sent_ms: Sequence[float], answers: Mapping[int, float]) -> Counter:
-    """How many images were answered in time, replaced, late and unanswered; see the module.
-
-    Args:
-        judged: their numbers.
-        sent_ms: when all images were sent, by number.
-        answers: image -> when its detections were heard, ms.
-    """
+    """How many images were answered in time, replaced, late and unanswered, see the module: by when they were sent, and
+    when their detections were heard, ms."""
     found = Counter()
     for number in judged:
         later = [(at_ms, other) for other, at_ms in answers.items() if other >= number]
@@ -283,13 +278,8 @@ def judge_speed(
 def inflict_all(
     faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]
 ) -> list[Verdict]:
-    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them.
-
-    Args:
-        faults: in the order of the stands.
-        profile: latency profile for the detector.
-        note: told of each as soon as it is judged.
-    """
+    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them;
+    `note` is told of each as soon as it is judged."""
     verdicts = []
 
     def judged(fault: Fault, verdict: Verdict) -> bool:

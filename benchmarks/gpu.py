@@ -43,14 +43,7 @@ CUDA_TESTS = (
 
 @dataclass(frozen=True)
 class Part:
-    """One thing to run.
-
-    Attributes:
-        name: of its files.
-        shows: in a few words.
-        command: words after the Python interpreter; `{into}` is the folder of results.
-        minutes: that it is expected to take; it is ended after `LIMIT_S`.
-    """
+    """One thing to run: words after the Python interpreter, `{into}` is the folder of results, and expected minutes."""
 
     name: str
     shows: str

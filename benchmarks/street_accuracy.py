@@ -83,13 +83,7 @@ HIGHWAY = 'highway/solid_white_right.mp4'
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One detector, or one path of ours.
-
-    Attributes:
-        name: in tables.
-        network: that runs.
-        path: of it.
-    """
+    """One detector, or one path of ours."""
 
     name: str
     network: object

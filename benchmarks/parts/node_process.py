@@ -29,14 +29,7 @@ class StandError(DeadlinePerceptionError):
 
 @dataclass(frozen=True)
 class ProcessFigures:
-    """What a process holds.
-
-    Attributes:
-        memory_kb: resident memory.
-        threads: threads of the operating system.
-        thread_names: of these, as the operating system has them.
-        descriptors: open files and sockets.
-    """
+    """What a process holds: resident memory, threads with the names that the operating system has, open files."""
 
     memory_kb: int
     threads: int

@@ -53,12 +53,7 @@ _COST_ROUNDS = 40
 
 @dataclass(frozen=True)
 class Condition:
-    """What runs beside the network, and what its thread asks the kernel for.
-
-    Attributes:
-        beside: starts the other programs.
-        priority: mode of `ThreadPriority`.
-    """
+    """What starts the programs beside the network, and the mode of its thread's `ThreadPriority`."""
 
     beside: Callable[[], AbstractContextManager]
     priority: str = 'auto'
@@ -143,13 +138,11 @@ def record_traces(
     frames: int,
     period_ms: float,
 ) -> None:
-    """Records frames of every condition that are missing, each condition on a thread of its own.
+    """Records frames of every condition, in whole blocks, each condition on a thread of its own; goes on where an
+    earlier call stopped.
 
     Args:
         load: gives the network; called on the thread that runs it.
-        images: to look at.
-        folder: for the files; goes on where an earlier call stopped.
-        frames: of each condition; whole blocks are recorded.
         period_ms: from frame to frame, as far as they are not longer.
     """
     blocks = -(-frames // BLOCK)
@@ -210,12 +203,7 @@ def raised(mode: str) -> ThreadPriority:
 def read_traces(
     folder: Path, costs_ms: Mapping[str, float], keys: Sequence[str]
 ) -> dict[str, Trace]:
-    """Those that were recorded, by condition.
-
-    Args:
-        folder: of the files.
-        costs_ms: see `measure_costs`.
-        keys: of the segments of a recorded frame, in their order.
+    """Those that were recorded, by condition; `keys` are of the segments of a recorded frame, in their order.
 
     Raises:
         ValueError: a condition has none.

@@ -53,12 +53,7 @@ class ContentionLevel:
 
 @dataclass(frozen=True)
 class UnitDelay:
-    """What the sample network takes beside some units.
-
-    Attributes:
-        units: their counts by kind; empty for the idle machine.
-        delay_ms: median of its delays, > 0.
-    """
+    """Median delay of the sample network, > 0, beside some units, by kind; beside none on the idle machine."""
 
     units: Mapping[str, int]
     delay_ms: float

@@ -95,9 +95,6 @@ class AdaptiveRegression:
 
     Args:
         idle_ms: delay of each candidate on the idle machine, > 0.
-
-    Attributes:
-        changes: changes detected.
     """
 
     def __init__(self, idle_ms: Mapping[str, float]) -> None:
@@ -108,7 +105,6 @@ class AdaptiveRegression:
         self._variance = 0.05**2
         self._above = self._below = 0.0
         self._newest = self._followed = 0.0
-        self.changes = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -140,7 +136,6 @@ class AdaptiveRegression:
         self._below = max(0.0, self._below - max(scaled, -_ALARM) - _SLACK)
         if max(self._above, self._below) > _ALARM:
             self._above = self._below = 0.0
-            self.changes += 1
             self._forget()
             return True
         # Only what is no outlier tells how wide the noise is.

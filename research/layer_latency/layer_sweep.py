@@ -34,7 +34,6 @@ class Sweep:
     """Convolutions that differ in one dimension alone.
 
     Attributes:
-        name: what a reader calls it.
         dimension: which attribute of the shape is swept: `in_channels`, `out_channels` or `width`.
         layer: the shape that the values are put into.
         values: ascending, at least 1.
@@ -163,13 +162,8 @@ class SweepResult:
 
 
 def evaluate_sweep(sweep: Sweep, measured: Samples, steps: StepModel | None = None) -> SweepResult:
-    """Fits a sweep and predicts it from four of its measurements.
-
-    Args:
-        sweep: to predict.
-        measured: durations of its layers; values that were not reached are left out.
-        steps: depth and period found elsewhere on the same device; those of this sweep when None.
-    """
+    """Fits a sweep, without the values that were not reached, and predicts it from four of its measurements; `steps`
+    has depth and period found elsewhere on the same device, None: those of this sweep."""
     reached = {
         value: statistics.median(measured[shape])
         for value, shape in zip(sweep.values, sweep.shapes)
@@ -179,9 +173,6 @@ def evaluate_sweep(sweep: Sweep, measured: Samples, steps: StepModel | None = No
     shape = steps or model
     chosen = shape.choose_values(list(reached))
     few = shape.with_bounds(chosen, [reached[value] for value in chosen])
-    errors = [
-        abs(few.predict(value) / latency - 1.0)
-        for value, latency in reached.items()
-        if value not in chosen
-    ]
-    return SweepResult(sweep, len(reached), model, few, chosen, float(np.mean(errors)))
+    others = [value for value in reached if value not in chosen]
+    errors = few.predict(np.array(others)) / [reached[value] for value in others] - 1.0
+    return SweepResult(sweep, len(reached), model, few, chosen, float(np.abs(errors).mean()))

@@ -43,16 +43,12 @@ SEED = 11  # of the forest
 SIDE = 28  # height and width of the swept layers' input in px, where they are not swept
 TREES = 300
 LONGEST_MS = 300_000.0  # to measure
+SPARSE = tuple(range(120, 220, 3))  # channels of the held-out sweeps
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured.
-
-    Attributes:
-        channels, filters, sides: values of the sweeps; sides in px, of the input's width.
-        sparse_filters: filters of the held-out sweeps.
-    """
+    """Values of the sweeps, sides of the input's width in px, and filters of the held-out sweeps."""
 
     channels: range
     filters: range
@@ -123,13 +119,8 @@ def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
         Sweep('input width', 'width', replace(layer, in_channels=64), tuple(plan.sides)),
     ]
     held_out = [
-        Sweep(
-            f'sparse, {filters} filters',
-            'in_channels',
-            replace(layer, out_channels=filters),
-            tuple(range(120, 220, 3)),
-        )
-        for filters in plan.sparse_filters
+        Sweep(f'sparse, {one} filters', 'in_channels', replace(layer, out_channels=one), SPARSE)
+        for one in plan.sparse_filters
     ]
     return found_in, held_out
 

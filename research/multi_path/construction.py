@@ -48,10 +48,7 @@ class Construction:
 
 def building_blocks(family: DetectorConfig) -> DetectorConfig:
     """The network with each building block of a family once: a stage's first block, a further one, every head; one
-    scale.
-
-    The times of its segments and the bytes of its parts give those of every network of the family.
-    """
+    scale. The times of its segments and the bytes of its parts give those of every network of the family."""
     return replace(
         family,
         name=f'{family.name}-blocks',
@@ -82,13 +79,12 @@ def construct(
 
     Args:
         family: the kinds of blocks, the heads from cheapest to dearest, and all that stays as it is.
-        deadline_ms: largest deadline, > 0.
-        memory_mb: memory for weights and features, in 1e6 bytes, > 0.
+        memory_mb: for weights and features, 1e6 bytes.
         predict_ms: time of a segment of `building_blocks(family)` on its largest widths, in ms, by its name, such as
             `skip2@w1.00` for one further block of the third stage, or `head@h1-f1.00-p100`.
         weight_bytes: bytes by part: `stage1` to `stage4` with one block, `skip0` to `skip3` for one further block,
             `pyramid`, `rpn`, and `head0`, `head1`, ...
-        skips: skip operators to place at most, >= 0.
+        skips: skip operators to place at most.
         name_deadline_ms: deadline that the configuration is named after; None: `deadline_ms`.
 
     Raises:
@@ -147,9 +143,7 @@ def place_skips(
 
     Args:
         further: blocks of each stage beyond its first, which always runs.
-        block_ms: time of one of them in ms.
-        skips: operators to place at most.
-        least_ms: shortest time that an operator may cover, ms.
+        block_ms: time of one of them.
 
     Returns:
         Sizes of the groups of each stage, in order, as even as can be, larger ones last.

@@ -30,13 +30,7 @@ _SPENT_ON_MISSES = 0.002
 
 @dataclass(frozen=True)
 class MeasuredLayer:
-    """What was seen of one layer in one state of contention.
-
-    Attributes:
-        counts: its instructions.
-        mean_ms: mean execution time.
-        worst_ms: longest execution time.
-    """
+    """What was seen of one layer in one state of contention: its mean and its longest execution time."""
 
     counts: LayerCounts
     mean_ms: float
@@ -44,11 +38,8 @@ class MeasuredLayer:
 
 
 def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> CoveringModel:
-    """The model that bounds every measured layer's worst time with the least total relative over-estimate.
-
-    Args:
-        layers: measured layers of one family, at least 3.
-        processor: ran them; its L_M and L_S are the worst-case values.
+    """The model that bounds every measured layer's worst time with the least total relative over-estimate; of at least
+    3 layers of one family.
 
     Raises:
         ValueError: no parameters cover the layers.

@@ -185,15 +185,9 @@ class ElementNetwork(MaskedNetwork):
 def element_masks(
     network: ElasticModule, calibration: Tensor, utilisation: float
 ) -> dict[str, Tensor]:
-    """Activation vectors of single neurons: the `floor(u * m)` most important ones of each layer.
-
-    Args:
-        network: its layers that are kept whole get no mask.
-        calibration: inputs `[N, C, ...]`, at least 2.
-        utilisation: u in (0, 1].
-
-    Returns:
-        By name of a node of `network.neurons`, 0 or 1 in the shape of one sample.
+    """Activation vectors of single neurons, the `floor(u * m)` most important ones of each layer that is not kept
+    whole: by name of a node of `network.neurons`, 0 or 1 in the shape of one sample. `calibration` holds at least 2
+    inputs, `[N, C, ...]`.
     """
     masks = {}
     for name, values in outputs(network, calibration).items():
