@@ -31,6 +31,7 @@ from parts.node_process import StandError, profile_for
 from parts.node_stand import BUDGET_MS, Feed, Stand
 
 from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
@@ -358,8 +359,7 @@ def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
         'withstood': sum(not row['why'] for row in kept),
         'rows': kept,
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
+    replace_file(file, json.dumps(content, indent=1) + '\n')
 
 
 def main(run: Run) -> int:

@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from parts.harness import ROOT, Run, run_logged, run_script
+from parts.harness import ROOT, Run, option, run_logged, run_script
 
 from deadline_perception.core.detections import pairwise_iou
 from deadline_perception.core.device import read_device_facts
@@ -203,8 +203,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--runs': {'type': int, 'default': 3, 'least': 1},
-            '--phases': {'nargs': '*', 'choices': PHASES, 'default': list(PHASES)},
-            '--photographs': {'type': int, 'default': 20, 'least': 0},
+            '--runs': option(3, least=1),
+            '--phases': option(list(PHASES), nargs='*', choices=PHASES),
+            '--photographs': option(20, least=0),
         },
     )

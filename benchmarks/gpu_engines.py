@@ -79,12 +79,8 @@ def difference(one, other, images: list[np.ndarray], path) -> dict[str, float]:
                 continue
             distances.append(float(apart[nearest]))
             scores.append(abs(float(found.scores[nearest] - score)))
-    return {
-        'boxes': count,
-        'lost': lost,
-        'px': max(distances, default=0.0),
-        'score': max(scores, default=0.0),
-    }
+    furthest = {'px': max(distances, default=0.0), 'score': max(scores, default=0.0)}
+    return {'boxes': count, 'lost': lost, **furthest}
 
 
 if __name__ == '__main__':

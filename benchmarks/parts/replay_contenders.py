@@ -39,7 +39,6 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies
 from baselines import Reactive
 from expected_utility import ExpectedUtilityPolicy
 from rivals import Alert, ConformalPid, PressureTiers, StaticTable
-from slowdown_belief import SlowdownBelief
 from thresholds import ThresholdPolicy
 
 PROFILE = ROOT / 'models' / 'profiles' / f'{OURS}-reference-t1.json'
@@ -53,11 +52,9 @@ class Space:
     """Paths that some contenders choose from.
 
     Attributes:
-        space: of the network.
         paths: that were recorded.
         costs_ms: work of their keys.
-        forecast: what is expected of them.
-        start: how frames scatter about that, as the profile has it.
+        start: how frames scatter about what is expected of them, as the profile has it.
         answer_of: see `ReplayedNetwork`.
     """
 
@@ -89,11 +86,7 @@ class Space:
 
 
 class World:
-    """All that contenders choose from, with times of one machine.
-
-    Args:
-        costs_ms: see `measure_costs`.
-    """
+    """All that contenders choose from, with times of one machine, as `measure_costs` finds them."""
 
     def __init__(self, costs_ms: Mapping[str, float]) -> None:
         network, weights = load_network(OURS, 'cpu', engine='eager')
@@ -294,12 +287,7 @@ def reactive(space: Space, quality: Quality, idle: Trace, to_the_lowest: bool) -
 def utility(space: Space, quality: Quality, idle: Trace) -> ExpectedUtilityPolicy:
     """Among recorded paths."""
     return ExpectedUtilityPolicy(
-        space.space,
-        space.forecast,
-        quality,
-        miss_cost=MISS_COST,
-        belief=SlowdownBelief(),
-        paths=space.paths,
+        space.space, space.forecast, quality, miss_cost=MISS_COST, paths=space.paths
     )
 
 

@@ -115,13 +115,8 @@ class ReplayedNetwork:
     """Lets a clock advance as a recorded frame went.
 
     Args:
-        space: paths of the network.
         costs_ms: work of every key of the paths that are run.
-        trace: recorded frames.
         answer_of: what a path has found once it has ended, or with True after its first result.
-
-    Attributes:
-        now_ms: of the clock.
     """
 
     def __init__(

@@ -5,6 +5,7 @@ Every look is a network and one of its paths. What two looks find together is me
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ import numpy as np
 from street_accuracy import CLASSES, NAMES, SOURCES
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
@@ -133,15 +135,15 @@ def _keep(file: Path, image: SeenImage) -> None:
     }
     truth = image.truth
     arrays['truth'] = np.column_stack([truth.boxes_xyxy_px, truth.labels, truth.crowd])
-    file.parent.mkdir(parents=True, exist_ok=True)
-    whole = file.with_suffix('.part')
-    with whole.open('wb') as stream:
-        np.savez_compressed(
-            stream,
-            size=image.size,
-            **{name: np.asarray(rows, np.float32) for name, rows in arrays.items()},
-        )
-    whole.replace(file)
+    floats = {name: np.asarray(rows, np.float32) for name, rows in arrays.items()}
+    keep_arrays(file, size=image.size, **floats)
+
+
+def keep_arrays(file: Path, **arrays: object) -> None:
+    """Writes arrays into a file that is there as a whole or not at all."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    replace_file(file, stream.getvalue())
 
 
 def _kept(kind: str, file: Path) -> SeenImage:

@@ -28,7 +28,7 @@ from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.profile import wait_for_frame
 from parts.beside_programs import beside_programs
 from parts.harness import turns
-from parts.replay_recording import LOOKS, OURS
+from parts.replay_recording import LOOKS, OURS, keep_arrays
 
 LONGEST = ('r0.44-s00000-w1.00-p100-h2', 's00000-w1.00-p100-h2')  # both looks of a frame
 BLOCK = 250  # frames that are kept at once
@@ -125,8 +125,7 @@ def measure_costs(
             for key, one_ms in took_ms if number else ():
                 times_ms.setdefault(f'{name} {key}', []).append(one_ms)
         medians = {key: statistics.median(times) for key, times in times_ms.items()}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, keys=list(medians), ms=list(medians.values()))
+        keep_arrays(file, keys=list(medians), ms=list(medians.values()))
     with np.load(file) as kept:
         return dict(zip(kept['keys'].tolist(), kept['ms'].tolist()))
 
@@ -178,16 +177,10 @@ def _record_blocks(load, images, folder, name, condition, blocks, period_ms) -> 
                 took_ms.append(times)
                 rest_ms.append(now_ms() - begun_ms - sum(times))
                 time.sleep(max(begun_ms + period_ms - now_ms(), 0.001) / 1000.0)
+            took = np.array(took_ms, np.float32)
+            rest = np.array(rest_ms, np.float32)
             file = _block_file(folder, name, block)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            whole = file.with_suffix('.part.npz')
-            np.savez_compressed(
-                whole,
-                took_ms=np.array(took_ms, np.float32),
-                rest_ms=np.array(rest_ms, np.float32),
-                priority=priority.in_force,
-            )
-            whole.replace(file)
+            keep_arrays(file, took_ms=took, rest_ms=rest, priority=priority.in_force)
             total_ms = np.array(took_ms).sum(1)
             low, high = np.quantile(total_ms, (0.5, 0.99))
             print(f'{name}: block {block}, median {low:.1f} ms, p99 {high:.1f} ms', flush=True)

@@ -47,8 +47,6 @@ from deadline_perception.timing.profile import time_frame
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
 
-SEEDS = 10
-FRAMES = 3000
 RECORDING = Path(__file__).parent / 'results' / 'model_selection_recording.json'
 # Fewer blocks or a lighter head at full width, as an early exit leaves out the rest of a network.
 EARLY_EXIT_LIKE = (
@@ -140,13 +138,8 @@ def tables(run: Run, recording: Recording) -> dict:
         fixed = {}
         if len(methods) > 2:
             fixed = {f'always {model}': lambda terms, model=model: Fixed(model) for model in models}
-        found = compare(
-            recording.only(models),
-            {**fixed, **chosen},
-            threshold_ms=threshold_ms,
-            seeds=args.seeds,
-            frames=args.frames,
-        )
+        terms = {**counts, 'threshold_ms': threshold_ms}
+        found = compare(recording.only(models), {**fixed, **chosen}, **terms)
         return {name: mean_outcome(outcomes) for name, outcomes in found.items()}
 
     sets = pruned_sets(recording, threshold_ms)
@@ -259,8 +252,8 @@ if __name__ == '__main__':
         main,
         {
             '--recording': option(RECORDING, 'delays that are replayed'),
-            '--seeds': option(SEEDS),
-            '--frames': option(FRAMES),
+            '--seeds': option(10),
+            '--frames': option(3000),
         },
         quick='2 seeds of 600 frames',
         threads=1,

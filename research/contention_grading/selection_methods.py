@@ -52,10 +52,8 @@ class Terms:
 
     Attributes:
         qualities: AP of each model, 0 to 100.
-        idle_ms: idle delay of each.
         threshold_ms: longest delay allowed.
         traces_ms: delays to learn from, each model alone.
-        seed: for what is random.
         late: for oracles alone: whether each model would be late, `[frames, models]`.
         late_at_level: for oracles alone: share of all rounds, at the level of each frame, in which each model is late,
             `[frames, models]`. Of the rounds that happen alone it would know what nobody can: what comes of few throws.
@@ -87,7 +85,6 @@ class Oracle:
     """Knows what no method can, and takes the model with the greatest AP - cost * P(late): what is possible at all.
 
     Args:
-        terms: see `Terms`.
         cost: AP that a late frame costs, 0 to 100.
         clairvoyant: knows how long each model would take on the next frame; else it knows the level of contention, and
             how the delays at that level are distributed.
@@ -135,12 +132,7 @@ class _Ladder:
 
 
 class PolicyMethod:
-    """A policy that learns from how frames went, with the models for its paths.
-
-    Args:
-        terms: what it may know.
-        make: the policy, of a space of paths, their forecast and their quality.
-    """
+    """A policy that learns from how frames went, made of the models as paths, their forecast and their quality."""
 
     def __init__(self, terms: Terms, make: Callable[[PathSpace, _Ladder, _Ladder], Policy]) -> None:
         self._ladder = _Ladder(terms)
@@ -165,11 +157,6 @@ def reactive(terms: Terms, *, to_the_lowest: bool) -> PolicyMethod:
 class Predicting:
     """The best model whose predicted delay is in time, or, with a calibrator, whose bound is; else the one that is
     fastest on the idle machine, whatever is predicted.
-
-    Args:
-        predictor: of delays.
-        terms: see `Terms`.
-        calibrated: whether the calibrated bound wraps the predictor.
 
     Attributes:
         misses: frames that took longer than what was predicted, or than the bound.

@@ -104,10 +104,8 @@ def main(args: argparse.Namespace) -> None:
     general = GeneralImages(args.general)
     begun_ms = kept_ms = now_ms()
     while (share := (spent_ms + now_ms() - begun_ms) / (60_000.0 * args.minutes)) < 1.0:
-        rng, generator = (
-            random.Random(f'{args.seed} {step}'),
-            np.random.default_rng([args.seed, step]),
-        )
+        rng = random.Random(f'{args.seed} {step}')
+        generator = np.random.default_rng([args.seed, step])
         rate = 0.5 * args.learning_rate * (1.0 + math.cos(math.pi * share))
         optimiser.param_groups[0]['lr'] = rate * min(1.0, (step + 1) / WARM_UP_STEPS)
         size, count, _ = rng.choices(SIZES, [share for *_, share in SIZES])[0]

@@ -25,6 +25,10 @@ from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
 _OUTER_CHANNELS = 4  # of the layers around the measured one: few, so that they cost little
+_LEAST_VISITS, _MOST_VISITS = 9, 200
+_NARROW = (
+    0.005  # half the 95 % confidence interval of a median over it; usually the time is over before
+)
 _Z_95 = 1.96
 Samples = dict[ConvolutionShape, list[float]]
 
@@ -35,7 +39,6 @@ class Sweep:
 
     Attributes:
         dimension: which attribute of the shape is swept: `in_channels`, `out_channels` or `width`.
-        layer: the shape that the values are put into.
         values: ascending, at least 1.
     """
 
@@ -50,24 +53,11 @@ class Sweep:
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 
-@dataclass(frozen=True)
-class Repetition:
-    """When a layer has been run often enough.
-
-    Attributes:
-        accuracy: half the width of the 95 % confidence interval of the median, relative to it, that is narrow enough.
-        least, most: runs that are made whatever the interval.
-    """
-
-    accuracy: float = 0.01
-    least: int = 9
-    most: int = 60
-
-    def enough(self, samples_ms: Sequence[float]) -> bool:
-        """Whether the median of these durations is known well enough, or will not be."""
-        if len(samples_ms) < self.least:
-            return False
-        return len(samples_ms) >= self.most or median_uncertainty(samples_ms) <= self.accuracy
+def is_known(samples_ms: Sequence[float]) -> bool:
+    """Whether the median of these durations is known well enough, or will not be."""
+    if len(samples_ms) < _LEAST_VISITS:
+        return False
+    return len(samples_ms) >= _MOST_VISITS or median_uncertainty(samples_ms) <= _NARROW
 
 
 def median_uncertainty(samples_ms: Sequence[float]) -> float:
@@ -120,10 +110,9 @@ class LayerTimer:
         return values.permute(0, 3, 1, 2)
 
 
-def measure_layers(
-    shapes: Iterable[ConvolutionShape], timer: LayerTimer, repetition: Repetition, limit_ms: float
-) -> Samples:
+def measure_layers(shapes: Iterable[ConvolutionShape], limit_ms: float) -> Samples:
     """Durations of layers in ms, measured until all are known well enough, or the time is over; blocks."""
+    timer = LayerTimer()
     samples_ms: Samples = {shape: [] for shape in shapes}
     until_ms = now_ms() + limit_ms
     rng = random.Random(0)
@@ -137,7 +126,7 @@ def measure_layers(
             samples.append(statistics.median(times_ms))
             if now_ms() > until_ms:
                 return samples_ms
-        open_layers = [one for one in open_layers if not repetition.enough(samples_ms[one])]
+        open_layers = [one for one in open_layers if not is_known(samples_ms[one])]
     return samples_ms
 
 

@@ -43,7 +43,6 @@ class StepModel:
         depth: step depth d >= 1; 1 is no steps.
         period: fluctuation period r >= 1; 1 is a single level.
         upper_values: values of each period, from its first, that lie on the upper level; the period for a single level.
-        upper: line of the upper level.
         lower: line of the lower level; equal to `upper` for a single level.
         error: mean absolute error over the measurements that it was fitted to, relative to them.
     """

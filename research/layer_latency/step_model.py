@@ -21,8 +21,6 @@ from pathlib import Path
 
 import numpy as np
 from layer_sweep import (
-    LayerTimer,
-    Repetition,
     Samples,
     Sweep,
     SweepResult,
@@ -179,19 +177,13 @@ def main(run: Run) -> None:
     plan = QUICK if run.quick else CPU
     swept, held_out = sweeps_of(plan)
     layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes]
-    # Layers finish when the median is known to 0.5 %; usually the time is over before.
-    repetition = Repetition(accuracy=0.005, most=200)
-    limit_ms = 15_000.0 if run.quick else LONGEST_MS
-    measured = measure_layers(layers, LayerTimer(), repetition, limit_ms)
+    measured = measure_layers(layers, 15_000.0 if run.quick else LONGEST_MS)
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
     first = [shape for shape in swept[0].shapes if measured[shape]]
     records = [
         *(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
-        *(
-            sweep_record(result, errors_of_sweep(result.sweep, measured, first))
-            for result in sparse
-        ),
+        *(sweep_record(one, errors_of_sweep(one.sweep, measured, first)) for one in sparse),
     ]
     held_out_records = records[len(results) :]
     report = {

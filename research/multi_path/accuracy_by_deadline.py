@@ -94,14 +94,8 @@ def run_frame(
 def run_all(
     detector, cells: dict[tuple[str, float], Policy], images: list[np.ndarray], times: FrameTimes
 ) -> dict[tuple[str, float], list[Taken]]:
-    """Every image in every cell, image by image, the cells in random order.
-
-    Args:
-        detector: the network.
-        cells: policy by its name and the deadline in ms.
-        images: uint8 `[H, W, 3]` each.
-        times: of all frames.
-    """
+    """Every image, uint8 `[H, W, 3]`, in every cell, image by image, the cells in random order; a cell is a policy by
+    its name and the deadline in ms."""
     rng = random.Random(0)
     taken: dict[tuple[str, float], list[Taken]] = {cell: [] for cell in cells}
     for (_, deadline_ms), policy in cells.items():  # no figure may pay for first calls

@@ -21,12 +21,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from construction import (
-    SKIP_OPERATORS,
-    building_blocks,
-    check_limits,
-    construct,
-)
+from construction import SKIP_OPERATORS, building_blocks, check_limits, construct
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
@@ -53,18 +48,9 @@ _EXAMPLES = 12  # images that segments are prepared with
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument(
-        '--deadline-ms',
-        type=float,
-        required=True,
-        help='largest deadline that the network will get',
-    )
-    parser.add_argument(
-        '--memory-mb',
-        type=float,
-        required=True,
-        help='memory for its weights and features, 1e6 bytes',
-    )
+    limit = {'type': float, 'required': True}
+    parser.add_argument('--deadline-ms', **limit, help='largest that the network will get')
+    parser.add_argument('--memory-mb', **limit, help='for its weights and features, 1e6 bytes')
     parser.add_argument(
         '--family',
         default='compact',

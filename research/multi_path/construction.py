@@ -34,7 +34,6 @@ class Construction:
     """A network that construction arrived at.
 
     Attributes:
-        config: its shape.
         longest_ms: predicted time of its longest path.
         weight_bytes: memory of the weights, with the copies that narrower widths keep.
         activation_bytes: largest memory of features that are alive at once.

@@ -124,24 +124,16 @@ def _model_for_branches(
     each = np.eye(count)
     of_near = near_dominates[:, None]
     # Unknown besides the 6 parameters: each layer's larger delay, which both delays bound from below.
-    cover = np.hstack(
-        (execution, np.where(of_near, nothing, memory), np.where(of_near, near, nothing), 0 * each)
-    )
-    larger = np.vstack(
-        (
-            np.hstack((0 * execution, memory, nothing, -each)),
-            np.hstack((0 * execution, nothing, near, -each)),
-        )
-    )
-    rows = np.vstack((-cover, larger))
+    cover = np.hstack((execution, memory * ~of_near, near * of_near, 0 * each))
+    of_memory = np.hstack((0 * execution, memory, nothing, -each))
+    of_nearby = np.hstack((0 * execution, nothing, near, -each))
+    rows = np.vstack((-cover, of_memory, of_nearby))
     limits = np.concatenate((-np.ones(count), np.zeros(2 * count)))
     cost = np.concatenate((execution.sum(0), np.zeros(2), np.ones(count)))
     bounds = [(0, None)] * 4 + [(0, unit[4]), (0, unit[5])] + [(0, None)] * count
     least = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method='highs')
     if least.x is None:
-        raise ValueError(
-            f'no parameters of the interval model cover {count} layers: {least.message}'
-        )
+        raise ValueError(f'no parameters of the model cover {count} layers: {least.message}')
     most_misses = linprog(
         -np.eye(len(cost))[4],
         A_ub=np.vstack((rows, cost)),

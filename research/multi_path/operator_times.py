@@ -14,15 +14,13 @@ Writes results/operator_times.json, on a GPU with the device in the name.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -188,27 +186,18 @@ def show_case(result: dict) -> None:
 
 def main(run: Run) -> None:
     args = run.args
-    todo = cases(args.device, args.configurations, args.quick)
-    if args.case is not None:
-        args.out.write_text(json.dumps(measure(todo[args.case], args.device)), encoding='utf-8')
-        return
     facts = read_device_facts(args.device)
     if facts.kind != 'cpu':
         run.name = f'operator_times_{facts.slug}'
     measured = []
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / 'case.json'
-        for number, case in enumerate(todo):
-            subprocess.run(
-                [sys.executable, *sys.argv, '--case', str(number), '--out', str(out)],
-                check=True,
-                env={**os.environ, **process_environment(case.threads)},
-            )
-            measured.append(json.loads(out.read_text(encoding='utf-8')))
-            show_case(measured[-1])
-            for variant in measured[-1]['variants']:
-                words = f'{case.configuration}, {variant["variant"]}: full over the cheapest path'
-                run.goal(words, variant['full_over_cheapest'], least=RANGE_GOAL)
+    for case in cases(args.device, args.configurations, args.quick):
+        os.environ |= process_environment(case.threads)
+        with ProcessPoolExecutor(1, get_context('spawn')) as process:
+            measured.append(process.submit(measure, case, args.device).result())
+        show_case(measured[-1])
+        for variant in measured[-1]['variants']:
+            words = f'{case.configuration}, {variant["variant"]}: full over the cheapest path'
+            run.goal(words, variant['full_over_cheapest'], least=RANGE_GOAL)
     run.write(device=facts.name, torch=facts.torch_version, quick=args.quick, cases=measured)
 
 
@@ -219,7 +208,6 @@ if __name__ == '__main__':
         {
             '--device': option('cpu', 'cpu, cuda or cuda:INDEX'),
             '--configurations': option(configurations_of, nargs='+', choices=configurations_of),
-            '--case': option(None, argparse.SUPPRESS, type=int),
-        },  # in a process of its own
+        },
         quick=f'{QUICK_S:g} s for each network',
     )

@@ -83,11 +83,7 @@ def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
 
 
 class StepCost:
-    """Operations of training steps, counted on tensors without data.
-
-    Args:
-        network: any; its configuration and number of classes count.
-    """
+    """Operations of training steps of networks of this shape, counted on tensors without data."""
 
     def __init__(self, network: FasterRcnn) -> None:
         self._network = FasterRcnn(network.config, network.class_names).to('meta').train()
@@ -229,17 +225,9 @@ def main(run: Run) -> None:
             measured = measure_paths(
                 trained, validation, frames, list(paths.values()), ranked_by=ranked_by
             )
-            runs.append(
-                {
-                    'strategy': strategy,
-                    'seed': seed,
-                    'steps': steps,
-                    'seconds': round(seconds, 1),
-                    'paths': {
-                        name: {'pooled_ap': measured[path].pooled} for name, path in paths.items()
-                    },
-                }
-            )
+            scores = {name: {'pooled_ap': measured[path].pooled} for name, path in paths.items()}
+            row = {'strategy': strategy, 'seed': seed, 'steps': steps}
+            runs.append({**row, 'seconds': round(seconds, 1), 'paths': scores})
     show_runs(runs, paths, f'AP of {", ".join(ranked_by)}, 0 to 100')
     found = verdicts(runs)
     show(

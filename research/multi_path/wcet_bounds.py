@@ -21,13 +21,12 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from rich.progress import track
 
-from deadline_perception.core.device import DeviceFacts, read_device_facts
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
@@ -37,11 +36,7 @@ from deadline_perception.networks.model_reference import find_weights, use_engin
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.timing.interference import interference_of, watch_interruptions
-from deadline_perception.timing.path_bound import (
-    PathForecast,
-    SegmentForecast,
-    WcetForecast,
-)
+from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast
 from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
@@ -55,31 +50,21 @@ WATCHED_S = 3.0
 GOAL_OVER_P99 = 1.3
 
 
-@dataclass(frozen=True)
-class Frames:
-    """Frames of some paths in the order in which they ran: the path of each, and its time in ms."""
-
-    paths: tuple[ExecutionPath, ...]
-    times_ms: np.ndarray
+Frames = list[tuple[ExecutionPath, float]]  # in the order in which they ran: path, and time in ms
 
 
 def main(run: Run) -> None:
     args = run.args
     weights = find_weights(DEFAULT_WEIGHTS)
-    facts = read_device_facts(args.device)
     detector = load_detector(weights, args.device)
     use_engine(detector, 'auto', args.device, weights)
-    images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
-    profile, found = measure(run, detector, images, weights, facts)
+    profile, found = measure(run, detector, weights)
     for title, rows in found.items():
-        show(
-            title,
-            rows[0],
-            (
-                [f'{value:.3f}' if isinstance(value, float) else value for value in row.values()]
-                for row in rows
-            ),
-        )
+        cells = [
+            [f'{value:.3f}' if isinstance(value, float) else value for value in row.values()]
+            for row in rows
+        ]
+        show(title, rows[0], cells)
     for row in found['bounds']:
         if row['load'] == 'alone':
             run.goal('wcet over p99 of paths', row['over_p99_median'], most=GOAL_OVER_P99)
@@ -95,14 +80,9 @@ def main(run: Run) -> None:
     run.write(**{part: {**about, 'rows': rows} for part, rows in found.items()})
 
 
-def measure(
-    run: Run,
-    detector,
-    images: list[np.ndarray],
-    weights: Path,
-    facts: DeviceFacts,
-) -> tuple[LatencyProfile, dict[str, list[dict]]]:
+def measure(run: Run, detector, weights: Path) -> tuple[LatencyProfile, dict[str, list[dict]]]:
     """Times of this machine, and what the bounds made of them hold here."""
+    images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     frames = 400 if run.quick else run.args.frames
     gaps, watched_ms = watch_interruptions(WATCHED_S)
     profile = measure_profile(
@@ -118,7 +98,7 @@ def measure(
     watched_ms += later_ms
     judged = random.Random(0).sample(list(detector.path_space), JUDGED_PATHS)
     alone = run_frames(detector, images, judged, frames // 2, 'alone')
-    with busy_programs(facts.cores):
+    with busy_programs(read_device_facts(run.args.device).cores):
         beside = run_frames(detector, images, judged, frames // 2, 'beside a program per core')
     table = fit_wcet(
         {key: getattr(times, EXECUTION) for key, times in profile.segments.items()},
@@ -139,11 +119,10 @@ def run_frames(
 ) -> Frames:
     """Frames of paths in turn."""
     rng = random.Random(11)
-    ran = []
-    for number in track(range(count), words):
-        path = paths[number % len(paths)]
-        ran.append((path, time_frame(detector, rng.choice(images), path)[0]))
-    return Frames(tuple(path for path, _ in ran), np.array([time_ms for _, time_ms in ran]))
+    turns = [paths[number % len(paths)] for number in range(count)]
+    return [
+        (path, time_frame(detector, rng.choice(images), path)[0]) for path in track(turns, words)
+    ]
 
 
 def bounds(
@@ -155,9 +134,10 @@ def bounds(
     """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
     rows = []
     for load, frames in judged.items():
-        bound_ms = np.array([forecast.forecast_ms(path) for path in frames.paths])
+        times_ms = np.array([time_ms for _, time_ms in frames])
+        bound_ms = np.array([forecast.forecast_ms(path) for path, _ in frames])
         by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
-        for path, time_ms in zip(frames.paths, frames.times_ms):
+        for path, time_ms in frames:
             by_path[path].append(time_ms)
         over = [
             forecast.forecast_ms(path) / float(np.quantile(times, 0.99))
@@ -165,31 +145,20 @@ def bounds(
         ]
         if load != 'alone':
             bound_ms *= _slowdowns(profile, space, frames)
-        rows.append(
-            {
-                'bound': 'wcet, as it is shipped',
-                'load': load,
-                'frames': len(bound_ms),
-                'overruns': float(np.mean(frames.times_ms > bound_ms)),
-                'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
-                'over_latency_median': float(np.median(bound_ms / frames.times_ms)),
-            }
-        )
+        row = {'bound': 'wcet, as it is shipped', 'load': load, 'frames': len(bound_ms)}
+        row['overruns'] = float(np.mean(times_ms > bound_ms))
+        row['over_p99_median'] = float(np.median(over)) if load == 'alone' else math.nan
+        row['over_latency_median'] = float(np.median(bound_ms / times_ms))
+        rows.append(row)
     return rows
 
 
 def _slowdowns(profile: LatencyProfile, space: PathSpace, frames: Frames) -> np.ndarray:
     """Median of the 20 frames before over what was expected of them, at least 1."""
     expected = SegmentForecast(space, {key: times.p50 for key, times in profile.segments.items()})
-    ratios = [
-        time_ms / expected.forecast_ms(path) for path, time_ms in zip(frames.paths, frames.times_ms)
-    ]
-    return np.array(
-        [
-            max(1.0, statistics.median(ratios[max(0, at - 20) : at] or [1.0]))
-            for at in range(len(ratios))
-        ]
-    )
+    ratios = [time_ms / expected.forecast_ms(path) for path, time_ms in frames]
+    before = [ratios[max(0, at - 20) : at] or [1.0] for at in range(len(ratios))]
+    return np.maximum(1.0, list(map(statistics.median, before)))
 
 
 def budgets(
@@ -209,8 +178,7 @@ def budgets(
         'wcet': FrontierPolicy(space, worst, quality),
     }
     calibrator = make_calibrator(NetworkOptions(model=''), expected, None)[0]
-    outcomes: dict[tuple[float, str], list[float]] = defaultdict(list)
-    late: dict[tuple[float, str], int] = defaultdict(int)
+    found: dict[tuple[float, str], list[tuple[float, bool]]] = defaultdict(list)
     for _ in track(range(count), 'budgets'):
         for budget_ms in BUDGETS_MS:
             for name in rng.sample(list(policies), len(policies)):
@@ -220,18 +188,12 @@ def budgets(
                 if name == 'calibrated':
                     calibrator.observe(expected.forecast_ms(choice.path), took_ms)
                 is_late = took_ms > budget_ms
-                outcomes[budget_ms, name].append(0.0 if is_late else quality.quality(choice.path))
-                late[budget_ms, name] += is_late and choice.feasible
-    for (budget_ms, name), values in sorted(outcomes.items()):
-        rows.append(
-            {
-                'budget_ms': budget_ms,
-                'bounds': name,
-                'frames': len(values),
-                'ap': float(np.mean(values)),
-                'late_though_feasible': late[budget_ms, name] / len(values),
-            }
-        )
+                ap = 0.0 if is_late else quality.quality(choice.path)
+                found[budget_ms, name].append((ap, is_late and choice.feasible))
+    for (budget_ms, name), values in sorted(found.items()):
+        ap, late = np.mean(values, axis=0).tolist()
+        row = {'budget_ms': budget_ms, 'bounds': name, 'frames': len(values)}
+        rows.append({**row, 'ap': ap, 'late_though_feasible': late})
     return rows
 
 

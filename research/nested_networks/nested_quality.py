@@ -70,11 +70,6 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
     ]
 
 
-def total_accuracy(quality: TotalAccuracy, level: int) -> list[float]:
-    """TOT of one level at every period."""
-    return [quality.quality(level, period_ms, SPEED_MPS) for period_ms in PERIODS_MS]
-
-
 def deviations(quality: TotalAccuracy) -> list[float]:
     """Distances of Monte Carlo from the exact value, in standard errors, of every level and period that chance
     moves."""
@@ -178,9 +173,7 @@ def main(run: Run) -> None:
         'jobs': jobs,
         'weights_hash': network.weights_hash,
         'speed_mps': SPEED_MPS,
-        'approach': {
-            name: getattr(APPROACH, name) for name in ('distance_m', 'size_px_m', 'largest_px')
-        },
+        'approach': APPROACH,
         'sizes_px': content['sizes_px'],
         'periods_ms': PERIODS_MS,
         'levels': [
@@ -189,7 +182,10 @@ def main(run: Run) -> None:
                 'ratio': path['level'],
                 **{name: round(value, 4) for name, value in times[number].items()},
                 'accuracy': accuracy[number],
-                'total_accuracy': [round(value, 5) for value in total_accuracy(quality, number)],
+                'total_accuracy': [
+                    round(quality.quality(number, period_ms, SPEED_MPS), 5)
+                    for period_ms in PERIODS_MS
+                ],
             }
             for number, path in enumerate(network.path_space)
         ],

@@ -94,11 +94,8 @@ class Alert(_ChosenOnce):
 
 class ConformalPid(_ChosenOnce):
     """The best path whose forecast times a conformal quantile fits: quantile tracking and an integrator, without a
-    scorecaster (Angelopoulos, Candes, Tibshirani 2023, Conformal PID Control, section 2).
-
-    Args:
-        alpha: target share of frames beyond the bound.
-    """
+    scorecaster (Angelopoulos, Candes, Tibshirani 2023, Conformal PID Control, section 2). `alpha` is the target share
+    of frames beyond the bound."""
 
     name = 'conformal_pid'
 
@@ -176,11 +173,7 @@ class PressureTiers(_ChosenOnce):
 
 class StaticTable(_ChosenOnce):
     """The best path whose 99th percentile, measured beforehand, fits, else the shortest: the static choice of Pylot
-    (Gog et al. 2021), without bounds, calibration or contention.
-
-    Args:
-        p99_ms: by path; at least one.
-    """
+    (Gog et al. 2021), without bounds, calibration or contention."""
 
     name = 'static_p99'
 

@@ -59,11 +59,8 @@ class SlowdownBelief:
         self._predict()
 
     def observe(self, ratio: float) -> None:
-        """Takes in one frame.
-
-        Args:
-            ratio: latency over expected idle time, > 0. One outside [0.7, 9.5] tells as much as the nearer limit.
-        """
+        """Takes in the latency of a frame over its expected idle time, > 0; one outside [0.7, 9.5] tells as much as the
+        nearer limit."""
         self._update(self._likelihoods(ratio, 1.0))
 
     def observe_at_least(self, ratio: float) -> None:

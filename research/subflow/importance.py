@@ -5,8 +5,7 @@
 For each seed a network of the SubFlow paper's shapes is trained whole, ranked each way, and trained nested from there
 with the same batches and sub-networks; the order that training left, trained nested, is plain nested training. Accuracy
 on test samples at every utilisation, before and after nested training, on average over seeds, with the standard error
-of the difference to plain nested training over seeds. No figure here depends on time. Writes results/importance.json,
-with --quick below out/benchmarks.
+of the difference to plain nested training over seeds. No figure here depends on time. Writes results/importance.json.
 """
 
 from __future__ import annotations
@@ -58,16 +57,9 @@ def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
     rows = {}
     for ranking, stages in found.items():
         gain = stages['nested'] - plain
-        error = (
-            gain.std(0, ddof=1) / len(gain) ** 0.5
-            if len(gain) > 1
-            else np.full(gain.shape[1], np.nan)
-        )
-        rows[ranking] = {
-            **{stage: values.mean(0).tolist() for stage, values in stages.items()},
-            'gain': gain.mean(0).tolist(),
-            'gain_error': [None if np.isnan(e) else float(e) for e in error],
-        }
+        error = (gain.std(0, ddof=1) / len(gain) ** 0.5).tolist() if len(gain) > 1 else None
+        means = {stage: values.mean(0).tolist() for stage, values in stages.items()}
+        rows[ranking] = {**means, 'gain': gain.mean(0).tolist(), 'gain_error': error}
     return rows
 
 

@@ -6,7 +6,7 @@ Each shape is trained whole, ranked, then trained nested for `--iterations` iter
 and training of a batch of 96, each setting in turn, in two forms: prefix (dense kernels on a prefix of the channels) and
 element (single neurons, skipped one by one as the paper defines them). Overhead is the median time of the elastic
 network over that of an ordinary network of the same narrow shape. Construction is the time of building all activation
-vectors. Writes results/subflow_networks.json, with --quick below out/benchmarks.
+vectors. Writes results/subflow_networks.json.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from deadline_perception.core.device import read_device_facts
-from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.sliced_layers import Convolution, Linear
 from deadline_perception.extras.elastic.activation import activate
 from deadline_perception.extras.elastic.elastic import ElasticModule
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, option, run_script, show, turns
+from parts.harness import Run, option, run_script, show, timed_ms, turns
 
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
 CONSTRUCTIONS = 2000
@@ -81,10 +80,9 @@ def times_ms(runs: dict[object, Callable[[], object]], repeats: int) -> dict[obj
     """Median time of each run, in rounds of random order, so that what else the machine does falls on all alike."""
     times = defaultdict(list)
     for number, key in turns(runs, repeats + 2):
-        begun_ms = now_ms()
-        runs[key]()
+        took_ms = timed_ms(runs[key])
         if number > 1:
-            times[key].append(now_ms() - begun_ms)
+            times[key].append(took_ms)
     return {key: median(samples) for key, samples in times.items()}
 
 
@@ -125,17 +123,16 @@ def training_times(network: ElasticModule, data: Split, repeats: int) -> dict[fl
 
 def construction_us(network: ElasticModule) -> dict[float, float]:
     """By setting, median time of building every layer's activation vector, as no setting is built ahead of time."""
-    found = {}
-    for setting in network.settings:
-        times = []
-        for _ in range(CONSTRUCTIONS):
-            begun_ms = now_ms()
-            activation = activate(network.groups, setting, network.settings)
-            for group in range(len(network.groups)):
-                activation_vector(activation, group)
-            times.append(1000.0 * (now_ms() - begun_ms))
-        found[setting] = median(times)
-    return found
+
+    def build(setting: float) -> None:
+        activation = activate(network.groups, setting, network.settings)
+        for group in range(len(network.groups)):
+            activation_vector(activation, group)
+
+    return {
+        setting: 1000.0 * median(timed_ms(lambda: build(setting)) for _ in range(CONSTRUCTIONS))
+        for setting in network.settings
+    }
 
 
 def measure(shape: Shape, run: Run) -> dict:

@@ -45,23 +45,6 @@ class Split:
         return self.inputs[:CALIBRATION]
 
 
-def convolutional(convolutions: Sequence[tuple], linear: Sequence[int]) -> nn.Sequential:
-    """Convolutions, each of which is halved in size, then fully connected layers.
-
-    Args:
-        convolutions: channels read and written, kernel, and padding where there is some.
-        linear: sizes from the flattened features to the classes.
-    """
-    layers: list[nn.Module] = []
-    for convolution in convolutions:
-        layers += [nn.Conv2d(*convolution[:3], padding=sum(convolution[3:]))]
-        layers += [nn.ReLU(), nn.MaxPool2d(2)]
-    layers.append(nn.Flatten())
-    for read, written in itertools.pairwise(linear):
-        layers += [nn.Linear(read, written), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
 def digits(size: tuple[int, int]) -> Split:
     """Scikit-learn's 1,797 digits of 8 x 8 px, resized; every fifth is for testing."""
     from sklearn.datasets import load_digits
@@ -96,7 +79,12 @@ def split(inputs: Tensor, labels: Tensor) -> Split:
 
 @dataclass(frozen=True)
 class Shape:
-    """One column of Table I; of as many classes as the data."""
+    """One column of Table I; of as many classes as the data.
+
+    Attributes:
+        convolutions: channels read and written, kernel, and padding where there is some.
+        linear: sizes of the fully connected layers, from the flattened features to the classes.
+    """
 
     name: str
     convolutions: Sequence[tuple]
@@ -105,8 +93,15 @@ class Shape:
     epochs: int
 
     def make(self) -> nn.Sequential:
-        """The network, untrained."""
-        return convolutional(self.convolutions, self.linear)
+        """The network, untrained; each convolution is halved in size."""
+        layers: list[nn.Module] = []
+        for convolution in self.convolutions:
+            layers += [nn.Conv2d(*convolution[:3], padding=sum(convolution[3:]))]
+            layers += [nn.ReLU(), nn.MaxPool2d(2)]
+        layers.append(nn.Flatten())
+        for read, written in itertools.pairwise(self.linear):
+            layers += [nn.Linear(read, written), nn.ReLU()]
+        return nn.Sequential(*layers[:-1])
 
 
 SHAPES = (

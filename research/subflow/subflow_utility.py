@@ -197,16 +197,10 @@ def main(run: Run) -> None:
     with torch.inference_mode():
         for setting in SETTINGS:
             network(data.test_inputs[:1], utilisation=setting)
-        useful = usefulness(
-            network,
-            module,
-            accuracies,
-            ordinary,
-            data,
-            20 if args.quick else JOBS_OF_DEADLINE,
-            priority.between_frames,
-        )
-        speeds = robot(network, data, args.jobs, priority.between_frames)
+        rounds = 20 if args.quick else JOBS_OF_DEADLINE
+        between = priority.between_frames
+        useful = usefulness(network, module, accuracies, ordinary, data, rounds, between)
+        speeds = robot(network, data, args.jobs, between)
     priority.restore()
     ran = sum(row['jobs'] for row in speeds.values())
     over = sum(row['over_budget'] for row in speeds.values())
