@@ -24,7 +24,8 @@ from deadline_perception.extras.report.scales import times_s
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).parents[1]
-WIDTH_IN, DPI = 10.0, 100
+WIDTH_IN = 10.0
+DPI = 100
 BUDGET, BOUND, LATENCY, SPEED, LATE = '#16202c', '#d98a00', '#1f77d0', '#0f8a6d', '#c02626'
 LEAST_SCORE = 0.4  # of the boxes drawn
 
@@ -37,13 +38,14 @@ def telling_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
         if frame.in_time and frame.detections is not None and frame.decision is not None
     ]
     budgets = np.quantile([frame.budget_ms for frame in frames], (0.2, 0.8))
-    large = [frame for frame in frames if frame.budget_ms >= budgets[1]]
-    small = [frame for frame in frames if frame.budget_ms <= budgets[0]]
-
-    def certainty(frame: FrameRecord) -> float:
-        return frame.detections.with_score(LEAST_SCORE).scores.sum()
-
-    return [max(group, key=certainty) for group in (large, small)]
+    groups = (
+        [f for f in frames if f.budget_ms >= budgets[1]],
+        [f for f in frames if f.budget_ms <= budgets[0]],
+    )
+    return [
+        max(group, key=lambda frame: frame.detections.with_score(LEAST_SCORE).scores.sum())
+        for group in groups
+    ]
 
 
 def draw(recording: Recording, source: Sequence, out: Path) -> None:
@@ -57,12 +59,18 @@ def draw(recording: Recording, source: Sequence, out: Path) -> None:
         key=lambda frame: frame.stamp_ns,
     )
     time_s = times_s(recording, [frame.stamp_ns for frame in frames])
-    speeds, speed_s = recording.speed_mps, times_s(recording, recording.speed_mps.stamps_ns)
     figure = pyplot.figure(figsize=(WIDTH_IN, 7.0), dpi=DPI, layout='constrained')
     grid = figure.add_gridspec(3, 2, height_ratios=(3.6, 0.8, 2.4))
-    budget_row, speed_row = figure.add_subplot(grid[2, :]), figure.add_subplot(grid[1, :])
+    budget_row = figure.add_subplot(grid[2, :])
+    speed_row = figure.add_subplot(grid[1, :])
     speed_row.sharex(budget_row)
-    speed_row.fill_between(speed_s, speeds.values, color=SPEED, alpha=0.35, linewidth=0)
+    speed_row.fill_between(
+        times_s(recording, recording.speed_mps.stamps_ns),
+        recording.speed_mps.values,
+        color=SPEED,
+        alpha=0.35,
+        linewidth=0,
+    )
     speed_row.set(ylabel='speed, m/s', ylim=(0, None))
     speed_row.tick_params(labelbottom=False)
     for name, values, style in (
@@ -72,9 +80,14 @@ def draw(recording: Recording, source: Sequence, out: Path) -> None:
     ):
         budget_row.plot(time_s, values, label=name, **{'linewidth': 1.1, **style})
     late = np.array([not frame.in_time for frame in frames])
-    late_ms = np.array([frame.total_ms for frame in frames])[late]
-    style = {'color': LATE, 'markersize': 7, 'label': 'late or coasted'}
-    budget_row.plot(time_s[late], late_ms, 'X', **style)
+    budget_row.plot(
+        time_s[late],
+        np.array([frame.total_ms for frame in frames])[late],
+        'X',
+        color=LATE,
+        markersize=7,
+        label='late or coasted',
+    )
     budget_row.set(
         xlabel='time, s',
         ylabel='image to detections, ms',
@@ -100,7 +113,9 @@ def draw(recording: Recording, source: Sequence, out: Path) -> None:
             )[..., ::-1]
         )
         second = float(times_s(recording, [frame.stamp_ns])[0])
-        speed_mps = np.interp(second, speed_s, speeds.values)
+        speed_mps = np.interp(
+            second, times_s(recording, recording.speed_mps.stamps_ns), recording.speed_mps.values
+        )
         axes.set_title(
             f'at {second:.1f} s, {speed_mps:.0f} m/s: {frame.budget_ms:.0f} ms allowed', fontsize=10
         )

@@ -79,8 +79,12 @@ def difference(one, other, images: list[np.ndarray], path) -> dict[str, float]:
                 continue
             distances.append(float(apart[nearest]))
             scores.append(abs(float(found.scores[nearest] - score)))
-    furthest = {'px': max(distances, default=0.0), 'score': max(scores, default=0.0)}
-    return {'boxes': count, 'lost': lost, **furthest}
+    return {
+        'boxes': count,
+        'lost': lost,
+        'px': max(distances, default=0.0),
+        'score': max(scores, default=0.0),
+    }
 
 
 if __name__ == '__main__':

@@ -233,11 +233,16 @@ def main(run: Run) -> int:
         for case in all_cases(Path(folder), weights, args.only, of_each):
             verdicts.append((case, try_case(case, read[case.kind], Path(folder))))
     show_kinds(verdicts)
-    rows = []
-    for case, verdict in verdicts:
-        name, end = (ascii(text)[1:-1] for text in (case.name, verdict.end))
-        took_s, memory_mb = round(verdict.took_s, 2), round(verdict.memory_mb)
-        rows.append(dict(kind=case.kind, name=name, end=end, took_s=took_s, memory_mb=memory_mb))
+    rows = [
+        {
+            'kind': case.kind,
+            'name': ascii(case.name)[1:-1],
+            'end': ascii(verdict.end)[1:-1],
+            'took_s': round(verdict.took_s, 2),
+            'memory_mb': round(verdict.memory_mb),
+        }
+        for case, verdict in verdicts
+    ]
     bad = sum(not verdict.fine for _, verdict in verdicts)
     print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line')
     run.indent = None

@@ -46,8 +46,12 @@ def run_sets(utilisation: float, earliest: float, sets: int) -> dict[str, float]
         times, periods, segments, deadlines = draw_set(rng, utilisation, earliest)
         whole += analyse(times, periods, times, deadlines).schedulable
         segmented += analyse(times, periods, segments, deadlines).schedulable
-    drawn = {'utilisation': utilisation, 'earliest_deadline': earliest}
-    return {**drawn, 'whole_jobs': whole / sets, 'segments': segmented / sets}
+    return {
+        'utilisation': utilisation,
+        'earliest_deadline': earliest,
+        'whole_jobs': whole / sets,
+        'segments': segmented / sets,
+    }
 
 
 def main(run: Run) -> None:
@@ -76,4 +80,8 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(main, {'--sets': option(1000, 'at each utilisation')}, quick='100 sets')
+    run_script(
+        main,
+        {'--sets': option(1000, 'at each utilisation')},
+        quick='100 sets',
+    )

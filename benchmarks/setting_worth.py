@@ -145,4 +145,9 @@ def rounded(values: np.ndarray) -> list[float]:
 
 
 if __name__ == '__main__':
-    run_script(main, {'--model': option('street', 'shipped network with passes')})
+    run_script(
+        main,
+        {
+            '--model': option('street', 'shipped network with passes'),
+        },
+    )

@@ -18,7 +18,10 @@ NEGATIVES, VIDEO = 'negatives', 'highway'
 # round, and the places in it, as (5, (2,)) is every fifth from the third one on.
 Choice = tuple[str, tuple[int, tuple[int, ...]], int]
 EVEN, ODD, ALL = (2, (0,)), (2, (1,)), (1, (0,))
-APART, LEARNT = (5, (2,)), (5, (0, 1, 3, 4))  # of photographs and negatives, by what `street` saw
+APART, LEARNT = (
+    (5, (2,)),
+    (5, (0, 1, 3, 4)),
+)  # of photographs and negatives, in the training of `street`
 
 
 @dataclass(frozen=True)

@@ -287,7 +287,11 @@ def reactive(space: Space, quality: Quality, idle: Trace, to_the_lowest: bool) -
 def utility(space: Space, quality: Quality, idle: Trace) -> ExpectedUtilityPolicy:
     """Among recorded paths."""
     return ExpectedUtilityPolicy(
-        space.space, space.forecast, quality, miss_cost=MISS_COST, paths=space.paths
+        space.space,
+        space.forecast,
+        quality,
+        miss_cost=MISS_COST,
+        paths=space.paths,
     )
 
 
@@ -363,8 +367,11 @@ class Nearest:
         times_ms = {path: self._space.forecast.forecast_ms(path, segment) for path in paths}
         shorter = [path for path in paths if times_ms[path] <= wanted.forecast_ms]
         path = max(shorter, key=times_ms.get) if shorter else min(paths, key=times_ms.get)
-        bound_ms = times_ms[path] * factor
-        fits = bound_ms <= remaining_ms
+        left_ms = times_ms[path]
+        bound_ms = left_ms * factor
         return wanted._replace(
-            path=path, forecast_ms=times_ms[path], bound_ms=bound_ms, feasible=fits
+            path=path,
+            forecast_ms=left_ms,
+            bound_ms=bound_ms,
+            feasible=bound_ms <= remaining_ms,
         )

@@ -89,7 +89,8 @@ def most_units() -> int:
 
 def rungs(most: int) -> list[int]:
     """At most `RUNGS` numbers of units, from 1 to the most, evenly spread."""
-    return sorted({math.ceil(most * step / RUNGS) for step in range(1, RUNGS + 1)} - {0})
+    steps = range(1, RUNGS + 1)
+    return sorted({math.ceil(most * step / RUNGS) for step in steps} - {0})
 
 
 def measure_unit_delays(
@@ -156,7 +157,7 @@ def candidate_delays(
     levels: Sequence[ContentionLevel],
 ) -> dict[str, list[float]]:
     """Median delay in ms of each path at each level, by the path's name."""
-    found: dict[str, list[float]] = {str(path): [] for path in paths}
+    found = {str(path): [] for path in paths}
     for level in levels:
         with ContentionLoad(level.units, at_work=True):
             for path in paths:

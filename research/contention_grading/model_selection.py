@@ -71,13 +71,15 @@ GOAL_US = 50.0
 
 def chosen_threshold(recording: Recording, quantile: float = 0.995) -> float:
     """A tenth above what the fastest model takes in all but a few frames, so that some model is mostly in time."""
-    return round(1.1 * float(np.quantile(recording.delays_ms[:, :, 0], quantile)), 1)
+    fastest_ms = np.quantile(recording.delays_ms[:, :, 0], quantile)
+    return round(1.1 * float(fastest_ms), 1)
 
 
 def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, list[str]]:
     """The models that each stage of pruning leaves (contention paper, section 3.4). Changed: at a level a model must be
     in time in all but a few frames, where the paper asks that of its mean, by which half of the frames may be late."""
-    mean_ms = dict(zip(recording.models, recording.delays_ms.mean((0, 1)).tolist()))
+    means_ms = recording.delays_ms.mean((0, 1)).tolist()
+    mean_ms = dict(zip(recording.models, means_ms))
     candidates = [
         Candidate(name, mean_ms[name], quality)
         for name, quality in zip(recording.models, recording.qualities)
@@ -88,10 +90,11 @@ def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, list[str
 def switching_cost(paths: Sequence[str]) -> dict[str, dict[str, float]]:
     """First frame after a switch against all others, idle, as Table 3 of the contention paper; means, ms."""
     network, _ = load_network('street', 'cpu')
-    images = itertools.cycle([frame.load_bgr() for frame in render_drive(seconds=8.0).frames[::4]])
+    frames = render_drive(seconds=8.0).frames[::4]
+    images = itertools.cycle([frame.load_bgr() for frame in frames])
     rng = random.Random(2)
-    first: dict[str, list[float]] = {name: [] for name in paths}
-    others: dict[str, list[float]] = {name: [] for name in paths}
+    first = {name: [] for name in paths}
+    others = {name: [] for name in paths}
     for name in paths:
         time_frame(network, next(images), network.path_space.parse(name))
     before = ''
@@ -162,7 +165,8 @@ def tables(run: Run, recording: Recording) -> dict:
     ratios = {}
     papers = compare(final, {PAPERS: METHODS[PAPERS]}, **counts)[PAPERS]
     for name, settings in CURVES.items():
-        found = compare(final, {str(setting): make for setting, make in settings.items()}, **counts)
+        makers = {str(setting): make for setting, make in settings.items()}
+        found = compare(final, makers, **counts)
         curves[name] = {setting: mean_outcome(outcomes) for setting, outcomes in found.items()}
         ratios[name] = dict(
             zip(('ratio', 'low', 'high'), violations_ratio(list(found.values()), papers))
@@ -215,7 +219,8 @@ def judge(
     method: compared at equal AP. No method can be expected to be late less often than one that knows the level of every
     frame, which is among the curves.
     """
-    least = np.nanmin([math.inf, *(ratios[name]['ratio'] for name in OUR_CURVES)])
+    ours = [ratios[name]['ratio'] for name in OUR_CURVES]
+    least = np.nanmin([math.inf, *ours])
     run.goal("violations over the paper's at no lower AP", float(least), most=GOAL_RATIO)
     avoidable = max(outcomes[name].violations - outcomes[name].unavoidable for name in BOUNDED)
     limit = 100.0 * ALPHA + GOAL_MARGIN

@@ -65,7 +65,8 @@ class LaggedRegression:
         normalised = (trace_ms - smallest) / deviation
         lagged = np.lib.stride_tricks.sliding_window_view(normalised, self._lags)[:-1]
         matrix = np.column_stack([lagged, np.ones(len(lagged))])
-        self._weights[candidate] = np.linalg.lstsq(matrix, trace_ms[self._lags :], rcond=None)[0]
+        found = np.linalg.lstsq(matrix, trace_ms[self._lags :], rcond=None)
+        self._weights[candidate] = found[0]
         self._smallest_ms[candidate] = smallest
         self._deviation_ms[candidate] = deviation
 
@@ -78,8 +79,10 @@ class LaggedRegression:
         weights = self._weights[candidate]
         if not self._recent:
             return self._smallest_ms[candidate]
-        lagged = [self._recent[0]] * (self._lags - len(self._recent)) + list(self._recent)
-        return max(float(weights[:-1] @ lagged + weights[-1]), self._smallest_ms[candidate])
+        missing = self._lags - len(self._recent)
+        lagged = [self._recent[0]] * missing + list(self._recent)
+        predicted_ms = float(weights[:-1] @ lagged + weights[-1])
+        return max(predicted_ms, self._smallest_ms[candidate])
 
 
 class AdaptiveRegression:

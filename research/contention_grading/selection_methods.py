@@ -92,7 +92,8 @@ class Oracle:
 
     def __init__(self, terms: Terms, cost: float, *, clairvoyant: bool) -> None:
         late = terms.late if clairvoyant else terms.late_at_level
-        utilities = np.array(list(terms.qualities.values())) - cost * late.astype(np.float64)
+        qualities = np.array(list(terms.qualities.values()))
+        utilities = qualities - cost * late.astype(np.float64)
         names = list(terms.qualities)
         self._choices = iter([names[at] for at in utilities.argmax(1)])
 
@@ -162,7 +163,13 @@ class Predicting:
         misses: frames that took longer than what was predicted, or than the bound.
     """
 
-    def __init__(self, predictor: DelayPredictor, terms: Terms, *, calibrated: bool) -> None:
+    def __init__(
+        self,
+        predictor: DelayPredictor,
+        terms: Terms,
+        *,
+        calibrated: bool,
+    ) -> None:
         self._predictor = predictor
         self._terms = terms
         self._calibrator = BoundCalibrator(ALPHA, ETA, _WIDTH, _FIRST) if calibrated else None
@@ -270,7 +277,22 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
 }
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 # Closest where the paper's method has its AP.
-COSTS = np.array([3, 5, 6.5, 8, 10, 12, 14, 17, *range(20, 26), 27, 30, 40, 60, 100])
+COSTS = (
+    3.0,
+    5.0,
+    6.5,
+    8.0,
+    10.0,
+    12.0,
+    14.0,
+    17.0,
+    *np.arange(20.0, 26.0),
+    27.0,
+    30.0,
+    40.0,
+    60.0,
+    100.0,
+)
 # What one setting trades for the other: violations against AP.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},

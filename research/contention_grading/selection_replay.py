@@ -65,7 +65,8 @@ class Recording:
     @property
     def idle_ms(self) -> dict[str, float]:
         """Median delay without contenders."""
-        return dict(zip(self.models, np.median(self.delays_ms[0], axis=0).tolist()))
+        medians_ms = np.median(self.delays_ms[0], axis=0)
+        return dict(zip(self.models, medians_ms.tolist()))
 
     def by_level(self, quantile: float) -> dict[str, list[float]]:
         """Quantile of each model's delays at each level, ms."""
@@ -219,7 +220,7 @@ def compare(
     frames: int,
 ) -> dict[str, list[Outcome]]:
     """All methods on the same traces, one outcome per seed; see `cases`."""
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
+    outcomes = {name: [] for name in methods}
     for terms, trace in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
         for name, make in methods.items():
             outcomes[name].append(replay(make(terms), recording.models, trace, terms))
@@ -269,15 +270,16 @@ def violations_ratio(
     def ratio(seeds: np.ndarray) -> float:
         ap = aps[:, seeds].mean(1)
         late = violations[:, seeds].mean(1)
-        return (
-            violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1])
-            if late[-1] > 0.0
-            else math.nan
-        )
+        if late[-1] <= 0.0:
+            return math.nan
+        own = violations_at(ap[:-1], late[:-1], ap[-1])
+        return own / float(late[-1])
 
     rng = np.random.default_rng(0)
     count = len(others)
     drawn = np.array([ratio(rng.integers(0, count, count)) for _ in range(RESAMPLED)])
     known = drawn[np.isfinite(drawn)]
-    low, high = np.quantile(known, (0.025, 0.975)).tolist() if len(known) else (math.nan, math.nan)
+    low = high = math.nan
+    if len(known):
+        low, high = np.quantile(known, (0.025, 0.975)).tolist()
     return ratio(np.arange(count)), low, high

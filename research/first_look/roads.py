@@ -51,7 +51,8 @@ def kept_knowledge(answers: Answers, teacher: Answers) -> Tensor:
     wanted = objectness * (1.0 - teacher.absent.sum(2).exp())
     count = wanted.sum() + 1.0
     absent = answers.absent.clamp(max=-1e-4)
-    classes = -(present * torch.log(-torch.expm1(absent)) + (1.0 - present) * absent).sum(2)
+    here = torch.log(-torch.expm1(absent))
+    classes = -(present * here + (1.0 - present) * absent).sum(2)
     boxes = 1.0 - overlap(answers.boxes, teacher.boxes).square()
     of_objects = (wanted * (classes + BOX_WEIGHT * boxes)).sum()
     whether = nn.functional.binary_cross_entropy_with_logits(
@@ -70,7 +71,8 @@ def part_of(answers: Answers, first: int, last: int) -> Answers:
 def with_shares(texts: Sequence[str]) -> tuple[list, list[float]]:
     """Sources and their shares of `FILE=SHARE`."""
     pairs = [text.rpartition('=') for text in texts]
-    return [open_source(file) for file, _, _ in pairs], [float(share) for _, _, share in pairs]
+    sources = [open_source(file) for file, _, _ in pairs]
+    return sources, [float(share) for _, _, share in pairs]
 
 
 class GeneralImages:
@@ -104,8 +106,10 @@ def main(args: argparse.Namespace) -> None:
     general = GeneralImages(args.general)
     begun_ms = kept_ms = now_ms()
     while (share := (spent_ms + now_ms() - begun_ms) / (60_000.0 * args.minutes)) < 1.0:
-        rng = random.Random(f'{args.seed} {step}')
-        generator = np.random.default_rng([args.seed, step])
+        rng, generator = (
+            random.Random(f'{args.seed} {step}'),
+            np.random.default_rng([args.seed, step]),
+        )
         rate = 0.5 * args.learning_rate * (1.0 + math.cos(math.pi * share))
         optimiser.param_groups[0]['lr'] = rate * min(1.0, (step + 1) / WARM_UP_STEPS)
         size, count, _ = rng.choices(SIZES, [share for *_, share in SIZES])[0]

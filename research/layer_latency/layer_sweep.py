@@ -70,8 +70,10 @@ def median_uncertainty(samples_ms: Sequence[float]) -> float:
     if count < 6:
         return math.inf
     ordered = sorted(samples_ms)
-    rank = max(0, math.floor((count - 1 - _Z_95 * math.sqrt(count)) / 2))
-    return (ordered[count - 1 - rank] - ordered[rank]) / (2.0 * statistics.median(ordered))
+    below = (count - 1 - _Z_95 * math.sqrt(count)) / 2
+    rank = max(0, math.floor(below))
+    width = ordered[count - 1 - rank] - ordered[rank]
+    return width / (2.0 * statistics.median(ordered))
 
 
 class LayerTimer:
@@ -113,7 +115,7 @@ class LayerTimer:
 def measure_layers(shapes: Iterable[ConvolutionShape], limit_ms: float) -> Samples:
     """Durations of layers in ms, measured until all are known well enough, or the time is over; blocks."""
     timer = LayerTimer()
-    samples_ms: Samples = {shape: [] for shape in shapes}
+    samples_ms = {shape: [] for shape in shapes}
     until_ms = now_ms() + limit_ms
     rng = random.Random(0)
     open_layers = list(samples_ms)
@@ -164,4 +166,5 @@ def evaluate_sweep(sweep: Sweep, measured: Samples, steps: StepModel | None = No
     few = shape.with_bounds(chosen, [reached[value] for value in chosen])
     others = [value for value in reached if value not in chosen]
     errors = few.predict(np.array(others)) / [reached[value] for value in others] - 1.0
-    return SweepResult(sweep, len(reached), model, few, chosen, float(np.abs(errors).mean()))
+    error = float(np.abs(errors).mean())
+    return SweepResult(sweep, len(reached), model, few, chosen, error)

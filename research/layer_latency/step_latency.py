@@ -114,7 +114,8 @@ class StepModel:
             raise ValueError(
                 f'values {list(values)} lie on one step of {self.depth}, expected at least two steps'
             )
-        model = replace(self, upper=lines[0] or lines[1], lower=lines[1] or lines[0])
+        upper_line = lines[0] or lines[1]
+        model = replace(self, upper=upper_line, lower=lines[1] or upper_line)
         errors = np.abs(model.predict(sizes) / latencies - 1.0)
         return replace(model, error=float(errors.mean()))
 
@@ -149,9 +150,8 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
         if model is None or model.error > _LEAST_GAIN * line.error and model.has_steps:
             continue
         freedom = (4 if period > 1 else 2) + (depth > 1) + (period > 1)
-        score = 2.0 * len(sizes) * math.log(max(model.error, _SMALL_ERROR)) + freedom * math.log(
-            len(sizes)
-        )
+        misfit = 2.0 * len(sizes) * math.log(max(model.error, _SMALL_ERROR))
+        score = misfit + freedom * math.log(len(sizes))
         if score < least - 1e-9:
             best = model
             least = score

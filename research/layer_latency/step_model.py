@@ -41,7 +41,6 @@ SEED = 11  # of the forest
 SIDE = 28  # height and width of the swept layers' input in px, where they are not swept
 TREES = 300
 LONGEST_MS = 300_000.0  # to measure
-SPARSE = tuple(range(120, 220, 3))  # channels of the held-out sweeps
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,8 @@ QUICK = Plan(range(10, 75), range(1, 67), range(10, 43), range(100, 244, 72))
 def features(shapes: list[ConvolutionShape]) -> np.ndarray:
     """What the forest sees: the dimensions, and what follows from them."""
     names = 'in_channels out_channels kernel stride height width operations load_bytes store_bytes'
-    return np.array([[getattr(shape, name) for name in names.split()] for shape in shapes], float)
+    rows = [[getattr(shape, name) for name in names.split()] for shape in shapes]
+    return np.array(rows, float)
 
 
 def predict_simply(
@@ -97,7 +97,8 @@ def errors_of_sweep(
     """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`,
     too."""
     reached = [shape for shape in sweep.shapes if measured[shape]]
-    four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
+    places = np.linspace(0, len(reached) - 1, 4)
+    four = [reached[round(place)] for place in places]
     others = [shape for shape in reached if shape not in four]
     observed = latencies_of(others, measured)
     return {
@@ -117,8 +118,13 @@ def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
         Sweep('input width', 'width', replace(layer, in_channels=64), tuple(plan.sides)),
     ]
     held_out = [
-        Sweep(f'sparse, {one} filters', 'in_channels', replace(layer, out_channels=one), SPARSE)
-        for one in plan.sparse_filters
+        Sweep(
+            f'sparse, {filters} filters',
+            'in_channels',
+            replace(layer, out_channels=filters),
+            tuple(range(120, 220, 3)),
+        )
+        for filters in plan.sparse_filters
     ]
     return found_in, held_out
 
@@ -183,7 +189,10 @@ def main(run: Run) -> None:
     first = [shape for shape in swept[0].shapes if measured[shape]]
     records = [
         *(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
-        *(sweep_record(one, errors_of_sweep(one.sweep, measured, first)) for one in sparse),
+        *(
+            sweep_record(result, errors_of_sweep(result.sweep, measured, first))
+            for result in sparse
+        ),
     ]
     held_out_records = records[len(results) :]
     report = {

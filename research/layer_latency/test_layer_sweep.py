@@ -1,7 +1,10 @@
 """Layers timed in the middle of three, in turns, until their medians are known; sweeps predicted from four values."""
 
 import pytest
-from layer_sweep import Sweep, evaluate_sweep
+from layer_sweep import (
+    Sweep,
+    evaluate_sweep,
+)
 from layers import ConvolutionShape
 from step_latency import Line, StepModel
 

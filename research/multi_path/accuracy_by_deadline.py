@@ -97,7 +97,7 @@ def run_all(
     """Every image, uint8 `[H, W, 3]`, in every cell, image by image, the cells in random order; a cell is a policy by
     its name and the deadline in ms."""
     rng = random.Random(0)
-    taken: dict[tuple[str, float], list[Taken]] = {cell: [] for cell in cells}
+    taken = {cell: [] for cell in cells}
     for (_, deadline_ms), policy in cells.items():  # no figure may pay for first calls
         run_frame(detector, policy, images[0], deadline_ms, times)
     for image in track(images, 'images'):
@@ -187,9 +187,8 @@ def main(run: Run) -> None:
     full_ms = forecast.forecast_ms(space.largest)
     full_bound_ms = full_ms * factor
     # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
-    tightest = (
-        math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
-    )
+    cheapest_ms = float(forecast.table(list(space)).min())
+    tightest = math.ceil(105 * cheapest_ms * factor / full_bound_ms) / 100
     # half of the full path's median time, unless no path's bound fits that
     judged = max(HALF * full_ms / full_bound_ms, tightest)
     relative = sorted({tightest, judged, *(value for value in RELATIVE if value > tightest)})
@@ -198,9 +197,7 @@ def main(run: Run) -> None:
         flush=True,
     )
     deadlines_ms = [value * full_bound_ms for value in relative]
-    cells: dict[tuple[str, float], Policy] = {
-        ('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms
-    }
+    cells = {('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms}
     for deadline_ms in deadlines_ms:
         start = largest_that_fits(space, forecast, deadline_ms / factor)
         cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
@@ -215,9 +212,16 @@ def main(run: Run) -> None:
             ran = taken.get((name, deadline_ms), single)
             scored = Scored.of([frame.within(deadline_ms) for frame in ran], *ground_truth)
             missed = np.mean([frame.latency_ms > deadline_ms for frame in ran])
-            row = {'policy': name, 'relative_deadline': value, 'deadline_ms': deadline_ms}
-            row |= {'ap': scored.ap, 'loss': scored.loss_against(full), 'missed': float(missed)}
-            rows.append(row)
+            rows.append(
+                {
+                    'policy': name,
+                    'relative_deadline': value,
+                    'deadline_ms': deadline_ms,
+                    'ap': scored.ap,
+                    'loss': scored.loss_against(full),
+                    'missed': float(missed),
+                }
+            )
     at_half = next(
         row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged
     )

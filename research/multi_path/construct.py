@@ -21,7 +21,12 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from construction import SKIP_OPERATORS, building_blocks, check_limits, construct
+from construction import (
+    SKIP_OPERATORS,
+    building_blocks,
+    check_limits,
+    construct,
+)
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
@@ -48,9 +53,18 @@ _EXAMPLES = 12  # images that segments are prepared with
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    limit = {'type': float, 'required': True}
-    parser.add_argument('--deadline-ms', **limit, help='largest that the network will get')
-    parser.add_argument('--memory-mb', **limit, help='for its weights and features, 1e6 bytes')
+    parser.add_argument(
+        '--deadline-ms',
+        type=float,
+        required=True,
+        help='largest deadline that the network will get',
+    )
+    parser.add_argument(
+        '--memory-mb',
+        type=float,
+        required=True,
+        help='memory for its weights and features, 1e6 bytes',
+    )
     parser.add_argument(
         '--family',
         default='compact',
@@ -165,7 +179,7 @@ def measure_times(detector) -> dict[str, float]:
     space, paths = detector.path_space, block_paths(detector)
     image = _image(detector.config)
     detector.warm_up([paths[-1]], detector.input_size)
-    samples: dict[str, list[float]] = defaultdict(list)
+    samples = defaultdict(list)
     start_ms = now_ms()
     for done in range(_ROUNDS):
         if done >= _LEAST_ROUNDS and now_ms() - start_ms > _MEASURE_MS:
@@ -185,14 +199,20 @@ def weight_bytes(module) -> int:
 
     from deadline_perception.engines.sliced_layers import SlicedLayer
 
-    tensors = (*module.parameters(), *module.buffers())
-    own = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-    layers = (layer for layer in module.modules() if isinstance(layer, SlicedLayer))
-    copies = (part for layer in layers for parts in layer._laid_out.values() for part in parts)
+    own = {
+        tensor.untyped_storage().data_ptr()
+        for tensor in itertools.chain(module.parameters(), module.buffers())
+    }
+    copies = (
+        part
+        for layer in module.modules()
+        if isinstance(layer, SlicedLayer)
+        for parts in layer._laid_out.values()
+        for part in parts
+        if isinstance(part, Tensor)
+    )
     return sum(parameter.nbytes for parameter in module.parameters()) + sum(
-        copy.nbytes
-        for copy in copies
-        if isinstance(copy, Tensor) and copy.untyped_storage().data_ptr() not in own
+        copy.nbytes for copy in copies if copy.untyped_storage().data_ptr() not in own
     )
 
 
@@ -221,7 +241,8 @@ def measure_bytes(detector) -> dict[str, int]:
 
 
 def _image(config: DetectorConfig, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 256, (*config.input_size, 3), dtype=np.uint8)
+    shape = (*config.input_size, 3)
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
 def _whole_frame_ms(detector, path: ExecutionPath) -> float:

@@ -107,9 +107,11 @@ def construct(
             f'the smallest takes {cost_model.longest_ms(smallest):.1f} ms on its longest path and '
             f'{cost_model.memory_bytes(smallest) / 1e6:.1f} MB'
         )
-    shape = _with_blocks(shape, _BOTTLENECK_DEPTHS if family.bottleneck else _BASIC_DEPTHS, fits)
-    shape = _with_heads(shape, range(shape.heads[0] + 1, len(family.heads)), fits)
-    shape = _with_heads(shape, range(shape.heads[0] - 1, -1, -1), fits)
+    depths = _BOTTLENECK_DEPTHS if family.bottleneck else _BASIC_DEPTHS
+    shape = _with_blocks(shape, depths, fits)
+    first = shape.heads[0]
+    shape = _with_heads(shape, range(first + 1, len(family.heads)), fits)
+    shape = _with_heads(shape, range(first - 1, -1, -1), fits)
     longest_ms = cost_model.longest_ms(shape)
     further = tuple(depth - 1 for depth in shape.depths)
     groups = place_skips(further, cost_model.block_ms, skips, _LEAST_SKIP_SHARE * longest_ms)

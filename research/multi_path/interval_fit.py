@@ -93,7 +93,8 @@ def covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> Int
     """
     best: tuple[float, IntervalModel] | None = None
     columns = _columns(layers, processor)
-    nearness = columns[:, 5] / np.maximum(columns[:, 4], np.finfo(float).tiny)
+    tiny = np.finfo(float).tiny
+    nearness = columns[:, 5] / np.maximum(columns[:, 4], tiny)
     for start in (np.inf, -np.inf, np.median(nearness)):
         near_dominates = nearness > start
         for _ in range(_BRANCH_ROUNDS):
@@ -113,7 +114,8 @@ def _model_for_branches(
 ) -> IntervalModel:
     """Covers every layer by execution and the one memory delay that is taken to be its larger."""
     count = len(layers)
-    columns = _columns(layers, processor) / np.array([layer.worst_ms for layer in layers])[:, None]
+    worst_ms = np.array([layer.worst_ms for layer in layers])
+    columns = _columns(layers, processor) / worst_ms[:, None]
     unit = columns.max(0)
     unit[unit == 0] = 1.0
     columns /= unit
@@ -130,7 +132,9 @@ def _model_for_branches(
     rows = np.vstack((-cover, of_memory, of_nearby))
     limits = np.concatenate((-np.ones(count), np.zeros(2 * count)))
     cost = np.concatenate((execution.sum(0), np.zeros(2), np.ones(count)))
-    bounds = [(0, None)] * 4 + [(0, unit[4]), (0, unit[5])] + [(0, None)] * count
+    free = (0, None)
+    shares = [(0, unit[4]), (0, unit[5])]
+    bounds = [free] * 4 + shares + [free] * count
     least = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method='highs')
     if least.x is None:
         raise ValueError(f'no parameters of the model cover {count} layers: {least.message}')
@@ -141,10 +145,11 @@ def _model_for_branches(
         method='highs',
         b_ub=np.append(limits, least.fun + _SPENT_ON_MISSES * count),
     )
-    found = np.maximum((least if most_misses.x is None else most_misses).x[:6], 0.0) / unit
-    model = IntervalModel(
-        processor, tuple(found[:4].tolist()), *np.minimum(found[4:], 1.0).tolist()
-    )
+    solved = least if most_misses.x is None else most_misses
+    found = np.maximum(solved.x[:6], 0.0) / unit
+    execution_terms = tuple(found[:4].tolist())
+    memory_shares = np.minimum(found[4:], 1.0).tolist()
+    model = IntervalModel(processor, execution_terms, *memory_shares)
     # The solver keeps its constraints to a tolerance only.
     short_ms = max(0.0, *(layer.worst_ms - model.wcet_ms(layer.counts) for layer in layers))
     constant = model.execution[3] + short_ms / processor.ms(1.0) * processor.processors

@@ -51,14 +51,22 @@ class LayerVisit:
         unseen: `alone`, without a co-runner, a run that takes much longer than another of its visit counts as
         interrupted as well. Beside one it does not, since that may have begun to work in the middle of the visit.
         """
-        each = zip(self.times_ms, self._interrupted(alone))
-        return tuple(value for value, interrupted in each if not interrupted)
+        return tuple(
+            value
+            for value, interrupted in zip(self.times_ms, self._interrupted(alone))
+            if not interrupted
+        )
 
     def interruption_ms(self, alone: bool) -> float:
         """By how much the longest interrupted run exceeds the fastest run, 0 where none was; see `execution_ms`."""
-        each = zip(self.times_ms, self._interrupted(alone))
-        longest = max((value for value, interrupted in each if interrupted), default=0.0)
-        return max(0.0, longest - min(self.times_ms))
+        return max(
+            (
+                value - min(self.times_ms)
+                for value, interrupted in zip(self.times_ms, self._interrupted(alone))
+                if interrupted
+            ),
+            default=0.0,
+        )
 
     def _interrupted(self, alone: bool) -> tuple[bool, ...]:
         fastest = min(self.times_ms)

@@ -159,7 +159,8 @@ def watched(co_runner: CoRunner) -> Iterator[Round]:
 def undisturbed(rounds: list[Round]) -> list[Round]:
     """Rounds without other programs, since these would be co-runners too; at least the quieter half."""
     quiet = [found for found in rounds if found.foreign_cores <= FOREIGN_CORES]
-    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[: -(-len(rounds) // 2)]
+    half = -(-len(rounds) // 2)
+    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[:half]
     return max(quiet, quieter_half, key=len)
 
 
@@ -184,9 +185,8 @@ def visit_all(
     calls: dict[LayerShape, Callable], device: str, rng: random.Random
 ) -> dict[LayerShape, LayerVisit]:
     """Visits every layer once, in random order."""
-    return {
-        shape: visit_layer(calls[shape], device) for shape in rng.sample(list(calls), len(calls))
-    }
+    order = rng.sample(list(calls), len(calls))
+    return {shape: visit_layer(calls[shape], device) for shape in order}
 
 
 def fit_families(
@@ -206,7 +206,7 @@ def measure_layers(device: str, threads: int, seconds: float) -> dict[float, lis
     """Rounds over all layers at every utilisation of the co-runner."""
     rng = random.Random(SEED)
     calls = {shape: layer_call(shape, device) for shape in (*TABLE_VI, *FITTED)}
-    rounds: dict[float, list[Round]] = {utilisation: [] for utilisation in UTILISATIONS}
+    rounds = {utilisation: [] for utilisation in UTILISATIONS}
     with CoRunner(device, threads) as co_runner:
         visit_all(calls, device, rng)  # first calls choose kernels
         end = time.monotonic() + seconds

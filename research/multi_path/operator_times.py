@@ -118,7 +118,8 @@ def measure(case: Case, device: str) -> dict:
     """Times one case in this process."""
     use_threads(case.threads)
     frames = render_drive(seconds=2.0, width=IMAGE_SIZE[0], height=IMAGE_SIZE[1]).frames
-    images = [frame.load_bgr() for frame in frames[:: max(1, len(frames) // IMAGES)]]
+    apart = max(1, len(frames) // IMAGES)
+    images = [frame.load_bgr() for frame in frames[::apart]]
     network, weights = build(case, device)
     use_engine(network, 'auto', device, WEIGHTS)
     engines = {Eager.identity: Eager(), network.engine.identity: network.engine}

@@ -68,8 +68,9 @@ def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
         for operator in space.operators
         if operator.name in ('proposals', 'head')
     }
+    widest_first = space.operator('width').settings[::-1]
     widths = {
-        'width': space.operator('width').settings[::-1][len(space.operator('width').settings) // 2],
+        'width': widest_first[len(widest_first) // 2],
         'pyramid_width': space.smallest['pyramid_width'],
     }
     return {
@@ -155,13 +156,14 @@ def verdicts(runs: list[dict]) -> list[dict]:
     """
     rows = []
     for what in ('longest path', 'mean of paths'):
-        values: dict[str, list[float]] = {name: [] for name in COMPARED}
+        values = {name: [] for name in COMPARED}
         for run in runs:
             scores = [100 * path['pooled_ap'] for path in run['paths'].values()]
             of_run = scores[0] if what == 'longest path' else statistics.fmean(scores)
             values[run['strategy']].append(of_run)
         for rival in RIVALS:
-            spread = max(max(values[name]) - min(values[name]) for name in (OURS, rival))
+            pair = values[OURS], values[rival]
+            spread = max(max(scores) - min(scores) for scores in pair)
             gain = statistics.fmean(values[OURS]) - statistics.fmean(values[rival])
             several = len(values[OURS]) > 1
             rows.append(
@@ -225,9 +227,17 @@ def main(run: Run) -> None:
             measured = measure_paths(
                 trained, validation, frames, list(paths.values()), ranked_by=ranked_by
             )
-            scores = {name: {'pooled_ap': measured[path].pooled} for name, path in paths.items()}
-            row = {'strategy': strategy, 'seed': seed, 'steps': steps}
-            runs.append({**row, 'seconds': round(seconds, 1), 'paths': scores})
+            runs.append(
+                {
+                    'strategy': strategy,
+                    'seed': seed,
+                    'steps': steps,
+                    'seconds': round(seconds, 1),
+                    'paths': {
+                        name: {'pooled_ap': measured[path].pooled} for name, path in paths.items()
+                    },
+                }
+            )
     show_runs(runs, paths, f'AP of {", ".join(ranked_by)}, 0 to 100')
     found = verdicts(runs)
     show(

@@ -36,7 +36,11 @@ from deadline_perception.networks.model_reference import find_weights, use_engin
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.timing.interference import interference_of, watch_interruptions
-from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast
+from deadline_perception.timing.path_bound import (
+    PathForecast,
+    SegmentForecast,
+    WcetForecast,
+)
 from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
@@ -60,11 +64,14 @@ def main(run: Run) -> None:
     use_engine(detector, 'auto', args.device, weights)
     profile, found = measure(run, detector, weights)
     for title, rows in found.items():
-        cells = [
-            [f'{value:.3f}' if isinstance(value, float) else value for value in row.values()]
-            for row in rows
-        ]
-        show(title, rows[0], cells)
+        show(
+            title,
+            rows[0],
+            (
+                [f'{value:.3f}' if isinstance(value, float) else value for value in row.values()]
+                for row in rows
+            ),
+        )
     for row in found['bounds']:
         if row['load'] == 'alone':
             run.goal('wcet over p99 of paths', row['over_p99_median'], most=GOAL_OVER_P99)
@@ -120,9 +127,11 @@ def run_frames(
     """Frames of paths in turn."""
     rng = random.Random(11)
     turns = [paths[number % len(paths)] for number in range(count)]
-    return [
-        (path, time_frame(detector, rng.choice(images), path)[0]) for path in track(turns, words)
-    ]
+    ran = []
+    for path in track(turns, words):
+        time_ms, _ = time_frame(detector, rng.choice(images), path)
+        ran.append((path, time_ms))
+    return ran
 
 
 def bounds(
@@ -136,7 +145,7 @@ def bounds(
     for load, frames in judged.items():
         times_ms = np.array([time_ms for _, time_ms in frames])
         bound_ms = np.array([forecast.forecast_ms(path) for path, _ in frames])
-        by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
+        by_path = defaultdict(list)
         for path, time_ms in frames:
             by_path[path].append(time_ms)
         over = [
@@ -145,11 +154,16 @@ def bounds(
         ]
         if load != 'alone':
             bound_ms *= _slowdowns(profile, space, frames)
-        row = {'bound': 'wcet, as it is shipped', 'load': load, 'frames': len(bound_ms)}
-        row['overruns'] = float(np.mean(times_ms > bound_ms))
-        row['over_p99_median'] = float(np.median(over)) if load == 'alone' else math.nan
-        row['over_latency_median'] = float(np.median(bound_ms / times_ms))
-        rows.append(row)
+        rows.append(
+            {
+                'bound': 'wcet, as it is shipped',
+                'load': load,
+                'frames': len(bound_ms),
+                'overruns': float(np.mean(times_ms > bound_ms)),
+                'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
+                'over_latency_median': float(np.median(bound_ms / times_ms)),
+            }
+        )
     return rows
 
 
@@ -157,8 +171,12 @@ def _slowdowns(profile: LatencyProfile, space: PathSpace, frames: Frames) -> np.
     """Median of the 20 frames before over what was expected of them, at least 1."""
     expected = SegmentForecast(space, {key: times.p50 for key, times in profile.segments.items()})
     ratios = [time_ms / expected.forecast_ms(path) for path, time_ms in frames]
-    before = [ratios[max(0, at - 20) : at] or [1.0] for at in range(len(ratios))]
-    return np.maximum(1.0, list(map(statistics.median, before)))
+    return np.array(
+        [
+            max(1.0, statistics.median(ratios[max(0, at - 20) : at] or [1.0]))
+            for at in range(len(ratios))
+        ]
+    )
 
 
 def budgets(
@@ -178,7 +196,7 @@ def budgets(
         'wcet': FrontierPolicy(space, worst, quality),
     }
     calibrator = make_calibrator(NetworkOptions(model=''), expected, None)[0]
-    found: dict[tuple[float, str], list[tuple[float, bool]]] = defaultdict(list)
+    found = defaultdict(list)
     for _ in track(range(count), 'budgets'):
         for budget_ms in BUDGETS_MS:
             for name in rng.sample(list(policies), len(policies)):
@@ -192,8 +210,15 @@ def budgets(
                 found[budget_ms, name].append((ap, is_late and choice.feasible))
     for (budget_ms, name), values in sorted(found.items()):
         ap, late = np.mean(values, axis=0).tolist()
-        row = {'budget_ms': budget_ms, 'bounds': name, 'frames': len(values)}
-        rows.append({**row, 'ap': ap, 'late_though_feasible': late})
+        rows.append(
+            {
+                'budget_ms': budget_ms,
+                'bounds': name,
+                'frames': len(values),
+                'ap': ap,
+                'late_though_feasible': late,
+            }
+        )
     return rows
 
 

@@ -54,7 +54,7 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
     ]
     paths = list(network.path_space)
     rng = random.Random(0)
-    times_ms: list[list[float]] = [[] for _ in paths]
+    times_ms = [[] for _ in paths]
     for number, level in turns(range(len(paths)), jobs + 5):
         total_ms, _ = time_frame(network, rng.choice(crops), paths[level])
         after_each()
@@ -201,5 +201,11 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    jobs = option(10_000, 'jobs of each level that are timed', least=1)
-    run_script(main, {'--jobs': jobs}, quick='20 jobs', threads=1)
+    run_script(
+        main,
+        {
+            '--jobs': option(10_000, 'jobs of each level that are timed', least=1),
+        },
+        quick='20 jobs',
+        threads=1,
+    )

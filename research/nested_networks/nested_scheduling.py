@@ -241,5 +241,10 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
 
 
 if __name__ == '__main__':
-    seeds = option(200, 'sets of ten networks', least=1)
-    run_script(main, {'--seeds': seeds}, quick='6 sets of each')
+    run_script(
+        main,
+        {
+            '--seeds': option(200, 'sets of ten networks', least=1),
+        },
+        quick='6 sets of each',
+    )

@@ -95,6 +95,11 @@ def spread_evenly(
     """Paths of a frontier nearest to times spread evenly on a logarithmic scale, both ends among them, each once: of
     path, time in ms and quality, ascending, at most as many as rungs, of which there are at least 2."""
     logs = [math.log(max(time_ms, 1e-9)) for _, time_ms, _ in frontier]
-    wanted = [logs[0] + (logs[-1] - logs[0]) * step / (rungs - 1) for step in range(rungs)]
-    nearest = {min(range(len(logs)), key=lambda index: abs(logs[index] - log)) for log in wanted}
+    width = logs[-1] - logs[0]
+    wanted = [logs[0] + width * step / (rungs - 1) for step in range(rungs)]
+
+    def nearest_to(log: float) -> int:
+        return min(range(len(logs)), key=lambda index: abs(logs[index] - log))
+
+    nearest = set(map(nearest_to, wanted))
     return [frontier[index][0] for index in sorted(nearest)]

@@ -78,7 +78,8 @@ class Alert(_ChosenOnce):
         deviation = max(math.sqrt(self._variance), _LEAST_DEVIATION)
         chances = ndtr((max(remaining_ms, 0.0) / self._ms - self._mean) / deviation)
         at = int(np.argmax(chances * self._qualities))
-        return self._choice(at, float(self._ms[at] * max(self._mean, 1e-3)), remaining_ms)
+        bound_ms = float(self._ms[at] * max(self._mean, 1e-3))
+        return self._choice(at, bound_ms, remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """See `Policy.observe`."""
@@ -116,7 +117,9 @@ class ConformalPid(_ChosenOnce):
         """See `Policy.plan`; `factor` is not looked at."""
         bounds_ms = self._ms * math.exp(self._quantile)
         fits = np.flatnonzero(bounds_ms <= remaining_ms)
-        at = int(fits[np.argmax(self._qualities[fits])]) if len(fits) else 0
+        at = 0
+        if len(fits):
+            at = int(fits[np.argmax(self._qualities[fits])])
         return self._choice(at, float(bounds_ms[at]), remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
@@ -151,7 +154,8 @@ class PressureTiers(_ChosenOnce):
         super().__init__(paths, forecast, quality)
         logs = np.log(self._ms)
         wanted = np.linspace(logs[0], logs[-1], _RAMS_TIERS)
-        self._tiers = [int(np.argmin(np.abs(logs - log))) for log in wanted]
+        nearest = np.abs(logs - wanted[:, None]).argmin(1)
+        self._tiers = nearest.tolist()
         self._tier = _RAMS_TIERS - 1
         self._calm = 0
 
@@ -182,7 +186,8 @@ class StaticTable(_ChosenOnce):
     ) -> None:
         super().__init__(list(p99_ms), forecast, quality)
         self._p99_ms = np.array([p99_ms[path] for path in self.paths])
-        self._best_first = np.lexsort((self._p99_ms, -self._qualities)).tolist()
+        best_first = np.lexsort((self._p99_ms, -self._qualities))
+        self._best_first = best_first.tolist()
         self._shortest = int(np.argmin(self._p99_ms))
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:

@@ -43,7 +43,8 @@ class SlowdownBelief:
         # [scatters, modes, places].
         self._above = above + _OUTLIERS * (_PLACES[-1] - _PLACES) / width
         self._above_flat = self._above.reshape(scatters * modes, -1)
-        self._peaks = (1.0 - _OUTLIERS) / (math.sqrt(2.0 * math.pi) * _SCATTERS[:, None])
+        areas = math.sqrt(2.0 * math.pi) * _SCATTERS[:, None]
+        self._peaks = (1.0 - _OUTLIERS) / areas
         self._first_share = np.full(modes, 1.0 - _SECOND)
         self._second_share = np.full(modes, _SECOND)
         self._ones = np.ones(modes)
@@ -100,7 +101,9 @@ class SlowdownBelief:
 
     def _update(self, likelihoods: np.ndarray) -> None:
         """Takes in how likely a frame is of each mode, `[scatters, modes]`."""
-        drawn = ((1.0 - _SECOND) * likelihoods)[:, :, None] + (_SECOND * likelihoods)[:, None, :]
+        of_first = (1.0 - _SECOND) * likelihoods
+        of_second = _SECOND * likelihoods
+        drawn = of_first[:, :, None] + of_second[:, None, :]
         drawn *= self._drawn
         staying = self._staying * likelihoods[:, :, None]
         goes_on = (1.0 - _ENDS) / (drawn.sum() + staying.sum())
@@ -122,4 +125,5 @@ class SlowdownBelief:
 
     @staticmethod
     def _place(log_ratio: float) -> int:
-        return min(max(round((log_ratio - _PLACES[0]) / _STEP), 0), len(_PLACES) - 1)
+        place = round((log_ratio - _PLACES[0]) / _STEP)
+        return min(max(place, 0), len(_PLACES) - 1)

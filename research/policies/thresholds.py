@@ -133,7 +133,8 @@ class ThresholdPolicy:
             for head, time_ms in enumerate(times_ms)
             if time_ms * factor <= remaining_ms
         ]
-        return self._switch.settings[max(fitting)[1] if fitting else times_ms.index(min(times_ms))]
+        chosen = max(fitting)[1] if fitting else times_ms.index(min(times_ms))
+        return self._switch.settings[chosen]
 
     def _decide(
         self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float

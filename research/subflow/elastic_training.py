@@ -47,7 +47,8 @@ def distillation_loss(outputs: tuple[Tensor, Tensor], targets: tuple[Tensor, Ten
         targets: the same, of the whole network; an anchor's offsets count by its probability of being an object.
     """
     objects = 1.0 - targets[0].softmax(-1)[..., 0]
-    boxes = (F.smooth_l1_loss(outputs[1], targets[1], reduction='none').sum(-1) * objects).sum()
+    box_errors = F.smooth_l1_loss(outputs[1], targets[1], reduction='none').sum(-1)
+    boxes = (box_errors * objects).sum()
     classes = F.kl_div(
         outputs[0].log_softmax(-1), targets[0].log_softmax(-1), reduction='none', log_target=True
     ).sum()
@@ -204,7 +205,7 @@ class TimeBoundTrainer:
         Raises:
             BudgetTooSmall: the bound of the smallest setting exceeds the budget.
         """
-        times: dict[float, list[float]] = {setting: [] for setting in self.network.settings}
+        times = {setting: [] for setting in self.network.settings}
         for number in range(1 + _ROUNDS):
             for setting in self.network.settings:
                 took_ms = self._probe(setting, inputs, targets)

@@ -72,9 +72,8 @@ def sub_multiplication(x: Tensor, weight: Tensor, bias: Tensor | None, active: T
     """
     inputs = x.detach().abs().amax(0) > 0
     outputs_ = active > 0
-    values = F.linear(
-        x[:, inputs], weight[outputs_][:, inputs], None if bias is None else bias[outputs_]
-    )
+    used_bias = None if bias is None else bias[outputs_]
+    values = F.linear(x[:, inputs], weight[outputs_][:, inputs], used_bias)
     result = x.new_zeros(len(x), len(weight))
     result[:, outputs_] = values
     return result
@@ -138,7 +137,8 @@ class MaskedNetwork(fx.Interpreter):
             shape[axis] = -1
             active = active * _vector(spans, self._activation).to(x).view(shape)
         mean = (x * active).sum(axes, keepdim=True) / active.sum()
-        variance = ((x - mean).square() * active).sum(axes, keepdim=True) / active.sum()
+        squares = (x - mean).square() * active
+        variance = squares.sum(axes, keepdim=True) / active.sum()
         y = (x - mean) * torch.rsqrt(variance + layer.eps)
         y = y if layer.weight is None else y * layer.weight
         y = y if layer.bias is None else y + layer.bias
@@ -173,11 +173,15 @@ class ElementNetwork(MaskedNetwork):
         """The mask of a layer's neurons, which lies on the layer or on the activation that alone reads it."""
         node = next(node for node in self.module.graph.nodes if node.target == target)
         while node.name not in self._masks:
-            if len(node.users) != 1 or next(iter(node.users)).op in ('output', 'placeholder'):
+            if len(node.users) != 1:
                 return None
             node = next(iter(node.users))
-            layer = self.fetch_attr(node.target) if node.op == 'call_module' else None
-            if isinstance(layer, sliced.SlicedLayer):
+            if node.op in ('output', 'placeholder'):
+                return None
+            if isinstance(
+                self.fetch_attr(node.target) if node.op == 'call_module' else None,
+                sliced.SlicedLayer,
+            ):
                 return None
         return self._masks[node.name]
 
@@ -191,7 +195,8 @@ def element_masks(
     """
     masks = {}
     for name, values in outputs(network, calibration).items():
-        if any(network.groups[span.group].whole_because for span in network.neurons[name][1]):
+        spans = network.neurons[name][1]
+        if any(network.groups[span.group].whole_because for span in spans):
             continue
         importance = obs_importance(values.flatten(1))
         order = importance.argsort(descending=True, stable=True)
@@ -216,5 +221,9 @@ def _ones_and_zeros(units: int) -> Tensor:
 
 def _vector(spans, activation: Activation) -> Tensor:
     """Activation vector along an axis."""
-    vectors = [(activation_vector(activation, span.group), span.per_unit) for span in spans]
-    return torch.cat([vector.repeat_interleave(count) for vector, count in vectors])
+    return torch.cat(
+        [
+            activation_vector(activation, span.group).repeat_interleave(span.per_unit)
+            for span in spans
+        ]
+    )

@@ -57,9 +57,14 @@ def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
     rows = {}
     for ranking, stages in found.items():
         gain = stages['nested'] - plain
-        error = (gain.std(0, ddof=1) / len(gain) ** 0.5).tolist() if len(gain) > 1 else None
-        means = {stage: values.mean(0).tolist() for stage, values in stages.items()}
-        rows[ranking] = {**means, 'gain': gain.mean(0).tolist(), 'gain_error': error}
+        error = None
+        if len(gain) > 1:
+            error = (gain.std(0, ddof=1) / len(gain) ** 0.5).tolist()
+        rows[ranking] = {
+            **{stage: values.mean(0).tolist() for stage, values in stages.items()},
+            'gain': gain.mean(0).tolist(),
+            'gain_error': error,
+        }
     return rows
 
 

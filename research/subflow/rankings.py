@@ -139,9 +139,11 @@ def rank_by(
         rank(network, magnitude_scores(network))
     elif ranking is Ranking.RANDOM:
         generator = torch.Generator().manual_seed(seed)
-        rank(network, [torch.rand(group.units, generator=generator) for group in network.groups])
+        scores = [torch.rand(group.units, generator=generator) for group in network.groups]
+        rank(network, scores)
     else:
-        rank(network, [torch.arange(group.units, 0, -1).float() for group in network.groups])
+        scores = [torch.arange(group.units, 0, -1).float() for group in network.groups]
+        rank(network, scores)
 
 
 def magnitude_scores(network: ElasticModule) -> list[Tensor]:

@@ -91,7 +91,7 @@ def inference_times(
 ) -> dict:
     """By form and setting, ms of one sample."""
     sample = data.test_inputs[:1]
-    runs: dict[object, Callable[[], object]] = {('ordinary', 1.0): lambda: module(sample)}
+    runs = {('ordinary', 1.0): lambda: module(sample)}
     for setting in network.settings:
         narrow = narrow_copy(network, module, setting)
         runs['prefix', setting] = lambda setting=setting: network(sample, utilisation=setting)
@@ -193,17 +193,21 @@ def main(run: Run) -> None:
     }
     for shape in shapes:
         found = result['shapes'][shape.name] = measure(shape, run)
-        forms = {
-            **dict.fromkeys(('accuracy', 'accuracy_without_training'), '.1f'),
-            **dict.fromkeys(('prefix_ms', 'narrow_ms', 'element_ms', 'training_ms'), '.3f'),
-            'construction_us': '.1f',
-        }
         rows = []
         for setting, row in found['settings'].items():
-            cells = [
-                format(row[name], form) if name in row else '-' for name, form in forms.items()
+            times = [
+                f'{row[name]:.3f}' if name in row else '-'
+                for name in ('prefix_ms', 'narrow_ms', 'element_ms', 'training_ms')
             ]
-            rows.append((f'{setting:.1f}', *cells))
+            rows.append(
+                (
+                    f'{setting:.1f}',
+                    f'{row["accuracy"]:.1f}',
+                    f'{row["accuracy_without_training"]:.1f}',
+                    *times,
+                    f'{row["construction_us"]:.1f}',
+                )
+            )
         show(
             f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and {found["ordinary_ms"]:.3f} ms '
             'ordinary',

@@ -60,14 +60,16 @@ def digits(size: tuple[int, int]) -> Split:
 def driving_objects() -> Split:
     """Objects of the driving images: those of `train.json` to train with, of `val.json` (other stretches) to test
     with."""
-    parts = [cut_objects(read_coco(CARLA / f'{name}.json'), (32, 32)) for name in ('train', 'val')]
+    files = [CARLA / 'train.json', CARLA / 'val.json']
+    parts = [cut_objects(read_coco(file), (32, 32)) for file in files]
     tensors = []
     for part in parts:
         tensors += [
             torch.from_numpy(part.images).permute(0, 3, 1, 2).float() / 64.0 - 2.0,
             torch.from_numpy(part.labels),
         ]
-    order = torch.randperm(len(tensors[0]), generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(len(tensors[0]), generator=generator)
     return Split(tensors[0][order], tensors[1][order], *tensors[2:])
 
 

@@ -65,7 +65,8 @@ class Jobs:
 
     def summary(self) -> dict[str, float]:
         """Figures of the jobs that a bound fitted."""
-        excess = [time - self.budget_ms for time in self.took_ms if time > self.budget_ms]
+        late_ms = [time for time in self.took_ms if time > self.budget_ms]
+        excess = [time - self.budget_ms for time in late_ms]
         return {
             'budget_ms': self.budget_ms,
             'jobs': len(self.took_ms),
@@ -197,10 +198,16 @@ def main(run: Run) -> None:
     with torch.inference_mode():
         for setting in SETTINGS:
             network(data.test_inputs[:1], utilisation=setting)
-        rounds = 20 if args.quick else JOBS_OF_DEADLINE
-        between = priority.between_frames
-        useful = usefulness(network, module, accuracies, ordinary, data, rounds, between)
-        speeds = robot(network, data, args.jobs, between)
+        useful = usefulness(
+            network,
+            module,
+            accuracies,
+            ordinary,
+            data,
+            20 if args.quick else JOBS_OF_DEADLINE,
+            priority.between_frames,
+        )
+        speeds = robot(network, data, args.jobs, priority.between_frames)
     priority.restore()
     ran = sum(row['jobs'] for row in speeds.values())
     over = sum(row['over_budget'] for row in speeds.values())

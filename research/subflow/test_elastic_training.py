@@ -2,7 +2,10 @@
 
 import pytest
 import torch
-from elastic_training import ActiveDescent, gradients
+from elastic_training import (
+    ActiveDescent,
+    gradients,
+)
 from element_form import MaskedNetwork
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -2,7 +2,12 @@
 
 import pytest
 import torch
-from element_form import ElementNetwork, MaskedNetwork, element_masks, sub_convolution
+from element_form import (
+    ElementNetwork,
+    MaskedNetwork,
+    element_masks,
+    sub_convolution,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_elastic import images

@@ -61,7 +61,11 @@ def run(args: argparse.Namespace) -> int:
     check_file('--out', out)
     restart_with_environment(args.threads)
     import torch
-    from elastic_training import TimeBoundTrainer, class_loss, distillation_loss
+    from elastic_training import (
+        TimeBoundTrainer,
+        class_loss,
+        distillation_loss,
+    )
 
     from deadline_perception.core.detections import Detections
     from deadline_perception.extras.elastic.checkpoint import load_elastic, save_elastic
