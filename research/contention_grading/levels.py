@@ -159,7 +159,7 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
             constant /= math.sqrt(math.pi / 2.0)
             base = 2.0 * constant / (count * max(value, 1e-300))
             value = functional(order, base ** (2.0 / (3.0 + 2.0 * order)))
-        if value <= 0.0:
+        if not value > 0.0:
             return -math.inf
         return time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4
 

@@ -117,9 +117,9 @@ class AdaptiveRegression:
         self._covariance = np.eye(len(self._inputs)) * 0.1
 
     def observe(self, candidate: str, delay_ms: float) -> None:
-        log_ratio = math.log(
-            min(max(delay_ms / self._idle_ms[candidate], 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)
-        )
+        ratio = delay_ms / self._idle_ms[candidate]
+        ratio = min(max(ratio, 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)
+        log_ratio = math.log(ratio)
         if not self._seen or self._learn(log_ratio):
             self._inputs[1:] = log_ratio
         else:

@@ -154,7 +154,8 @@ def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms
         spent_ms += now_ms() - learns_ms
     late = trace[np.arange(len(trace)), chosen] >= terms.threshold_ms
     qualities = np.array([terms.qualities[name] for name in names])[chosen]
-    runs = [len(list(run)) for is_late, run in itertools.groupby(late.tolist()) if is_late]
+    stretches = itertools.groupby(late.tolist())
+    runs = [len(list(run)) for is_late, run in stretches if is_late]
     return Outcome(
         ap=float(qualities.mean()),
         violations=100.0 * float(late.mean()),
@@ -240,7 +241,8 @@ def violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
         mixed = violations[:, None] + (ap - low) / (high - low) * (
             violations[None, :] - violations[:, None]
         )
-    found = np.concatenate([violations[aps >= ap], mixed[(low < ap) & (ap < high)]])
+    between = mixed[(low < ap) & (ap < high)]
+    found = np.concatenate([violations[aps >= ap], between])
     return float(found.min()) if len(found) else math.nan
 
 

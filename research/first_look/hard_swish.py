@@ -117,7 +117,8 @@ def sample(frames: Sequence[Frame], size: tuple[int, int], rng: random.Random) -
         zoom = min(size[0] / height, size[1] / width)
         fitted = tuple(max(1, round(side * zoom)) for side in image.shape[:2])
     pixels = np.full((*size, 3), PADDING, np.float32)
-    pixels[: fitted[0], : fitted[1]] = cv2.resize(image, fitted[::-1])
+    rows, columns = fitted
+    pixels[:rows, :columns] = cv2.resize(image, (columns, rows))
     if rng.random() < 0.5:
         contrast = rng.uniform(0.6, 1.3)
         brightness = rng.uniform(-20.0, 20.0)
@@ -158,7 +159,8 @@ def _seen_by(network: YoloxDetector, pixels: Tensor) -> tuple[list[Tensor], tupl
 def _divergence(logits: Tensor, wanted: Tensor) -> Tensor:
     shares = wanted.sigmoid()
     least = F.binary_cross_entropy_with_logits(wanted, shares, reduction='none')
-    return F.binary_cross_entropy_with_logits(logits, shares, reduction='none') - least
+    found = F.binary_cross_entropy_with_logits(logits, shares, reduction='none')
+    return found - least
 
 
 def main(args: argparse.Namespace) -> None:

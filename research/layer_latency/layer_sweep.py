@@ -25,7 +25,8 @@ from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
 _OUTER_CHANNELS = 4  # of the layers around the measured one: few, so that they cost little
-_LEAST_VISITS, _MOST_VISITS = 9, 200
+_LEAST_VISITS = 9
+_MOST_VISITS = 200
 _NARROW = (
     0.005  # half the 95 % confidence interval of a median over it; usually the time is over before
 )
@@ -165,6 +166,7 @@ def evaluate_sweep(sweep: Sweep, measured: Samples, steps: StepModel | None = No
     chosen = shape.choose_values(list(reached))
     few = shape.with_bounds(chosen, [reached[value] for value in chosen])
     others = [value for value in reached if value not in chosen]
-    errors = few.predict(np.array(others)) / [reached[value] for value in others] - 1.0
+    seen_ms = np.array([reached[value] for value in others])
+    errors = few.predict(np.array(others)) / seen_ms - 1.0
     error = float(np.abs(errors).mean())
     return SweepResult(sweep, len(reached), model, few, chosen, error)

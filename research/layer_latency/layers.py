@@ -31,7 +31,8 @@ class ConvolutionShape:
     def positions(self) -> int:
         """Positions of the output."""
         border = 2 * (self.kernel // 2) - self.kernel
-        rows, columns = ((size + border) // self.stride + 1 for size in (self.height, self.width))
+        rows = (self.height + border) // self.stride + 1
+        columns = (self.width + border) // self.stride + 1
         return rows * columns
 
     @property

@@ -87,7 +87,8 @@ class StepModel:
         lower = [value for value in ordered if not self._on_upper(value)]
         if len(upper) < 2 or len(lower) < 2:
             return (*ordered[:2], *ordered[-2:])
-        return tuple(sorted((upper[0], upper[-1], lower[0], lower[-1])))
+        ends = [upper[0], upper[-1], lower[0], lower[-1]]
+        return tuple(sorted(ends))
 
     def with_bounds(self, values: Sequence[float], latencies_ms: Sequence[float]) -> StepModel:
         """The same steps for another layer, whose lines go through measurements of it.

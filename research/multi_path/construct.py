@@ -44,7 +44,8 @@ from deadline_perception.tools.support.file_arguments import add_device_argument
 
 # As many as Cityscapes has; each costs a row of one layer.
 _CLASSES = tuple(f'class{number}' for number in range(8))
-_ROUNDS, _LEAST_ROUNDS = 24, 3
+_ROUNDS = 24
+_LEAST_ROUNDS = 3
 _MEASURE_MS = 30_000.0
 _CHECKS = 9
 _WATCHED_S, _PROBABILITY = 3.0, 0.99  # of windows that interruptions take no more of
@@ -176,7 +177,8 @@ def block_paths(detector) -> list[ExecutionPath]:
 
 def measure_times(detector) -> dict[str, float]:
     """Longest execution in ms of every segment at full width, taken in the midst of whole frames; blocks until done."""
-    space, paths = detector.path_space, block_paths(detector)
+    space = detector.path_space
+    paths = block_paths(detector)
     image = _image(detector.config)
     detector.warm_up([paths[-1]], detector.input_size)
     samples = defaultdict(list)

@@ -230,7 +230,8 @@ class _CostModel:
     def _path_ms(self, shape: _Shape, head: int) -> float:
         path = self._space.largest.replace(proposals=shape.proposals[-1], head=str(head))
         once = sum(self._predict_ms(key) for key in self._space.keys(path))
-        return once + sum((depth - 2) * ms for depth, ms in zip(shape.depths, self.block_ms))
+        further = zip(shape.depths, self.block_ms)
+        return once + sum((depth - 2) * ms for depth, ms in further)
 
     def weight_bytes(self, shape: _Shape) -> int:
         """Sum over the parts."""
@@ -287,9 +288,11 @@ def _with_blocks(
             stage for stage in sorted(growing) if shape.depths[stage] < reference[stage]
         ]:
             stage = min(behind, key=lambda stage: shape.depths[stage] / reference[stage])
-            depths = tuple(depth + (index == stage) for index, depth in enumerate(shape.depths))
-            if fits(replace(shape, depths=depths)):
-                shape = replace(shape, depths=depths)
+            depths = list(shape.depths)
+            depths[stage] += 1
+            grown = replace(shape, depths=tuple(depths))
+            if fits(grown):
+                shape = grown
             else:
                 growing.discard(stage)
     return shape

@@ -99,7 +99,8 @@ def covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> Int
         near_dominates = nearness > start
         for _ in range(_BRANCH_ROUNDS):
             model = _model_for_branches(layers, processor, near_dominates)
-            excess = sum(model.wcet_ms(layer.counts) / layer.worst_ms - 1.0 for layer in layers)
+            ratios = [model.wcet_ms(layer.counts) / layer.worst_ms for layer in layers]
+            excess = sum(ratio - 1.0 for ratio in ratios)
             if best is None or excess < best[0] - 1e-9:
                 best = excess, model
             now = columns[:, 5] * model.conflicting > columns[:, 4] * model.missing
@@ -131,7 +132,8 @@ def _model_for_branches(
     of_nearby = np.hstack((0 * execution, nothing, near, -each))
     rows = np.vstack((-cover, of_memory, of_nearby))
     limits = np.concatenate((-np.ones(count), np.zeros(2 * count)))
-    cost = np.concatenate((execution.sum(0), np.zeros(2), np.ones(count)))
+    of_execution = execution.sum(0)
+    cost = np.concatenate((of_execution, np.zeros(2), np.ones(count)))
     free = (0, None)
     shares = [(0, unit[4]), (0, unit[5])]
     bounds = [free] * 4 + shares + [free] * count

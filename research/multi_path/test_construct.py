@@ -32,7 +32,8 @@ def refusal(capsys):
     """Runs the script with arguments, which ends with 1; gives the one line that it says."""
 
     def run(command, *words):
-        status, said = run_alone(command, [*map(str, words)]), capsys.readouterr().err
+        status = run_alone(command, [*map(str, words)])
+        said = capsys.readouterr().err
         assert status == 1 and said.count('\n') == 1, said
         return said
 

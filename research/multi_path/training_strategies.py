@@ -186,7 +186,8 @@ def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], title: str) -> 
         cells = []
         for name in paths:
             values = [100 * run['paths'][name]['pooled_ap'] for run in own]
-            cells.append(f'{statistics.fmean(values):.1f} ±{(max(values) - min(values)) / 2:.1f}')
+            half_range = (max(values) - min(values)) / 2
+            cells.append(f'{statistics.fmean(values):.1f} ±{half_range:.1f}')
         seconds = statistics.fmean(run['seconds'] for run in own)
         rows.append((strategy, *cells, own[0]['steps'], seconds, len(own)))
     show(

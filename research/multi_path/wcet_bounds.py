@@ -84,7 +84,8 @@ def main(run: Run) -> None:
         'segments': len(profile.segments),
         'frames': args.frames,
     }
-    run.write(**{part: {**about, 'rows': rows} for part, rows in found.items()})
+    parts = {part: {**about, 'rows': rows} for part, rows in found.items()}
+    run.write(**parts)
 
 
 def measure(run: Run, detector, weights: Path) -> tuple[LatencyProfile, dict[str, list[dict]]]:
@@ -171,12 +172,11 @@ def _slowdowns(profile: LatencyProfile, space: PathSpace, frames: Frames) -> np.
     """Median of the 20 frames before over what was expected of them, at least 1."""
     expected = SegmentForecast(space, {key: times.p50 for key, times in profile.segments.items()})
     ratios = [time_ms / expected.forecast_ms(path) for path, time_ms in frames]
-    return np.array(
-        [
-            max(1.0, statistics.median(ratios[max(0, at - 20) : at] or [1.0]))
-            for at in range(len(ratios))
-        ]
-    )
+    slowdowns = []
+    for at in range(len(ratios)):
+        before = ratios[max(0, at - 20) : at] or [1.0]
+        slowdowns.append(max(1.0, statistics.median(before)))
+    return np.array(slowdowns)
 
 
 def budgets(

@@ -79,7 +79,8 @@ def deviations(quality: TotalAccuracy) -> list[float]:
         for period_ms in PERIODS_MS[2:]:
             share, error = sampled(quality, level, period_ms, rng)
             if error > 0.0:
-                found.append(abs(share - quality.quality(level, period_ms, SPEED_MPS)) / error)
+                exact = quality.quality(level, period_ms, SPEED_MPS)
+                found.append(abs(share - exact) / error)
     return found
 
 
@@ -89,8 +90,10 @@ def sampled(
     """Total accuracy by Monte Carlo, and its standard error."""
     widths = np.array(quality.approach.widths_px(period_ms, SPEED_MPS))
     accuracies = [quality.table.at(level, width) for width in widths]
-    won = (rng.random((TRIALS, len(widths))) < accuracies) @ widths**2
-    share = float(np.mean(2 * won > (widths**2).sum()))
+    areas = widths**2
+    is_right = rng.random((TRIALS, len(widths))) < accuracies
+    won = is_right @ areas
+    share = float(np.mean(2 * won > areas.sum()))
     return share, math.sqrt(share * (1.0 - share) / TRIALS)
 
 

@@ -51,7 +51,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         self._miss_cost = miss_cost
         self._late_worth = late_worth
         self._belief = SlowdownBelief()
-        self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
+        self._tables = [None] * len(self._frontiers)
         self._whole_ms = 0.0  # of the path that was chosen last
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
@@ -75,7 +75,8 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         group = frontiers.group_of[planned]
         begin = frontiers.begins[group]
         end = frontiers.begins[group + 1]
-        whole_ms, planned_ms = (self._remaining_ms.item(at, planned) for at in (0, segment))
+        whole_ms = self._remaining_ms.item(0, planned)
+        planned_ms = self._remaining_ms.item(segment, planned)
         run_ms = whole_ms - planned_ms
         is_known = run_ms > 0.0 and elapsed_ms > 0.0
         begun = (elapsed_ms / run_ms, run_ms / whole_ms) if is_known else None

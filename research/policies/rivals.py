@@ -47,15 +47,16 @@ class _ChosenOnce(FixedPath):
 
     def _choice(self, at: int, bound_ms: float, remaining_ms: float) -> Choice:
         self._chosen = at
+        forecast_ms = float(self._ms[at])
+        quality = float(self._qualities[at])
         fits = bound_ms <= remaining_ms
-        return Choice(
-            self.paths[at], float(self._ms[at]), bound_ms, fits, float(self._qualities[at])
-        )
+        return Choice(self.paths[at], forecast_ms, bound_ms, fits, quality)
 
     def _ratio(self, latency_ms: float, remaining_ms: float) -> float:
         """Time over forecast of the frame before; at least that of its time where it was late."""
-        took_ms = latency_ms if latency_ms < math.inf else max(remaining_ms, self._ms[self._chosen])
-        return max(float(took_ms / self._ms[self._chosen]), 1e-3)
+        expected_ms = self._ms[self._chosen]
+        took_ms = latency_ms if latency_ms < math.inf else max(remaining_ms, expected_ms)
+        return max(float(took_ms / expected_ms), 1e-3)
 
 
 class Alert(_ChosenOnce):

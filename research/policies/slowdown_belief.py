@@ -94,9 +94,8 @@ class SlowdownBelief:
     def _likelihoods(self, ratio: float, share: float) -> np.ndarray:
         """How likely such a ratio of a share of a frame is of each mode, `[scatters, modes]`."""
         narrower = math.sqrt(share)
-        scaled = (min(max(math.log(ratio), _MODES[0]), _MODES[-1]) - _MODES) * (
-            narrower / _SCATTERS[:, None]
-        )
+        log_ratio = min(max(math.log(ratio), _MODES[0]), _MODES[-1])
+        scaled = (log_ratio - _MODES) * (narrower / _SCATTERS[:, None])
         return narrower * self._peaks * np.exp(-0.5 * scaled * scaled) + self._outlier_density
 
     def _update(self, likelihoods: np.ndarray) -> None:

@@ -49,9 +49,9 @@ def distillation_loss(outputs: tuple[Tensor, Tensor], targets: tuple[Tensor, Ten
     objects = 1.0 - targets[0].softmax(-1)[..., 0]
     box_errors = F.smooth_l1_loss(outputs[1], targets[1], reduction='none').sum(-1)
     boxes = (box_errors * objects).sum()
-    classes = F.kl_div(
-        outputs[0].log_softmax(-1), targets[0].log_softmax(-1), reduction='none', log_target=True
-    ).sum()
+    found = outputs[0].log_softmax(-1)
+    wanted = targets[0].log_softmax(-1)
+    classes = F.kl_div(found, wanted, reduction='none', log_target=True).sum()
     return (classes + boxes) / objects.sum().clamp(min=1.0)
 
 
@@ -126,7 +126,8 @@ class ActiveDescent:
             return
         stretches = [stretch.detach() for stretch, _, _ in found]
         slopes = [slope for _, _, slope in found]
-        norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
+        norms = torch.stack(torch._foreach_norm(slopes))
+        norm = float(torch.linalg.vector_norm(norms))
         if not math.isfinite(norm):
             return
         if norm > _MOST_NORM:
@@ -233,9 +234,8 @@ class TimeBoundTrainer:
             return None
         utilisation = fit.utilisation
         if self._rng.random() >= _LARGEST_SHARE:
-            utilisation = self._rng.choice(
-                [u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms]
-            )
+            fitting = [u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms]
+            utilisation = self._rng.choice(fitting)
         begun_ms = now_ms()
         value, found = self._gradients(utilisation, inputs, targets)
         self.descent.step(found)

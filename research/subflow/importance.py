@@ -80,14 +80,15 @@ def main(run: Run) -> None:
         if shape.name not in args.shapes:
             continue
         rows = result['shapes'][shape.name] = summary(measure(shape, run))
+        cells = []
+        for ranking, row in rows.items():
+            for stage in ('untrained', 'nested', 'gain'):
+                values = [*row[stage], np.mean(row[stage])]
+                cells.append((ranking, stage, *(f'{value:.1f}' for value in values)))
         show(
             f'{shape.name}: accuracy, %, mean of {args.seeds} seeds',
             ('ranking', '', *(f'u {setting}' for setting in SETTINGS), 'mean'),
-            [
-                (ranking, stage, *(f'{value:.1f}' for value in (*row[stage], np.mean(row[stage]))))
-                for ranking, row in rows.items()
-                for stage in ('untrained', 'nested', 'gain')
-            ],
+            cells,
             words=0,
         )
         run.write(**result)

@@ -55,7 +55,8 @@ def by_obs(samples: OutputSamples) -> Tensor:
     count = samples.count
     products = samples.products
     mean = samples.sums / count
-    covariance = (products - count * torch.outer(mean, mean)) / (count - 1)
+    centre = count * torch.outer(mean, mean)
+    covariance = (products - centre) / (count - 1)
     variance = covariance.diagonal().clamp(min=0.0)
     deviation = torch.where(variance > 0.0, variance, 1.0).sqrt()
     correlation = covariance / torch.outer(deviation, deviation)
@@ -86,7 +87,8 @@ def _of_few(samples: Tensor) -> Tensor:
     between = standardised @ standardised.T + damping * torch.eye(count, dtype=torch.float64)
     factor = torch.linalg.cholesky(between)
     half = torch.linalg.solve_triangular(factor, standardised, upper=False)
-    unexplained = damping / (1.0 - half.square().sum(0)).clamp(min=1e-12)
+    explained = half.square().sum(0)
+    unexplained = damping / (1.0 - explained).clamp(min=1e-12)
     return samples.square().mean(0) * variance * unexplained / 2.0
 
 

@@ -91,7 +91,8 @@ def inference_times(
 ) -> dict:
     """By form and setting, ms of one sample."""
     sample = data.test_inputs[:1]
-    runs = {('ordinary', 1.0): lambda: module(sample)}
+    runs = {}
+    runs['ordinary', 1.0] = lambda: module(sample)
     for setting in network.settings:
         narrow = narrow_copy(network, module, setting)
         runs['prefix', setting] = lambda setting=setting: network(sample, utilisation=setting)
