@@ -35,13 +35,7 @@ _ROW = re.compile(r'^\| \[`\w+\.py`\]\(\.\./(\S+)\) \| .+? \| (.+) \| ([\d.]+) \
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One script, run with its defaults.
-
-    Attributes:
-        file: below the root of the source tree.
-        shows: in a few words.
-        minutes: that it takes on two cores.
-    """
+    """One script below the root of the source tree, run with its defaults, and its minutes on two cores."""
 
     file: str
     shows: str

@@ -49,7 +49,8 @@ from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 LEAST_FACTOR = 2.0
 RESERVE_MS = 1.0  # least that the time model keeps for publishing
-FULL_FACTOR, FULL_FRAMES = 1.5, 20
+FULL_FACTOR = 1.5
+FULL_FRAMES = 20
 MONITOR_RATE_HZ = 3.0  # of the contention monitor
 PERIOD_MS = 100.0  # of the demo's camera
 QUICK_S = 6.0
@@ -124,7 +125,9 @@ def drive_on(
 ) -> tuple[list[JobRecord], int, str]:
     """The drive at the camera's pace until the time is up; records of its frames, how many images were replaced, and
     the priority in force."""
-    records, next_number, replaced = [], 0, 0
+    records = []
+    next_number = 0
+    replaced = 0
     rules = FrameRules(spare_next_image=True)
     with (
         detector.stream(rules=rules, on_late_record=lambda late: monitor.on_frame(late)) as stream,
@@ -135,7 +138,8 @@ def drive_on(
         while now_ms() - begun_ms < 1000.0 * limit_s:
             # The newest image there is, or the next to come.
             number = max(next_number, int((now_ms() - begun_ms) / PERIOD_MS))
-            dropped, next_number = number - next_number, number + 1
+            dropped = number - next_number
+            next_number = number + 1
             captured_ms = begun_ms + number * PERIOD_MS
             time.sleep(max(0.0, captured_ms - now_ms()) / 1000.0)
             index = number % len(images)
@@ -202,7 +206,8 @@ def main(run: Run) -> None:
     images = [frame.load_bgr() for frame in sequence.frames]
     options = NetworkOptions(model=str(ROOT / DEFAULT_WEIGHTS), threads=DEFAULT_THREADS)
     limit_s = QUICK_S if run.quick else 60.0 * run.args.minutes
-    budgets, loads = {}, {}
+    budgets = {}
+    loads = {}
     gc.disable()  # within a frame, as in the node
     co_runners = len(os.sched_getaffinity(0))
     beside = f'beside {co_runners} co-runners'

@@ -24,7 +24,8 @@ from deadline_perception.extras.report.scales import times_s
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).parents[1]
-WIDTH_IN, DPI = 10.0, 100
+WIDTH_IN = 10.0
+DPI = 100
 BUDGET, BOUND, LATENCY, SPEED, LATE = '#16202c', '#d98a00', '#1f77d0', '#0f8a6d', '#c02626'
 LEAST_SCORE = 0.4  # of the boxes drawn
 
@@ -60,7 +61,8 @@ def draw(recording: Recording, source: Sequence, out: Path) -> None:
     time_s = times_s(recording, [frame.stamp_ns for frame in frames])
     figure = pyplot.figure(figsize=(WIDTH_IN, 7.0), dpi=DPI, layout='constrained')
     grid = figure.add_gridspec(3, 2, height_ratios=(3.6, 0.8, 2.4))
-    budget_row, speed_row = figure.add_subplot(grid[2, :]), figure.add_subplot(grid[1, :])
+    budget_row = figure.add_subplot(grid[2, :])
+    speed_row = figure.add_subplot(grid[1, :])
     speed_row.sharex(budget_row)
     speed_row.fill_between(
         times_s(recording, recording.speed_mps.stamps_ns),

@@ -27,9 +27,11 @@ from platformdirs import user_cache_path
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 
-STALL_S, EVERY_S = 0.12, 0.5
+STALL_S = 0.12
+EVERY_S = 0.5
 FIRST_FRAME = 50  # that counts: before it bounds rest on few frames
-MOST_OVER, MOST_EXCEEDED = 1.3, 0.02
+MOST_OVER = 1.3
+MOST_EXCEEDED = 0.02
 _ANSWERS = """
 import json, random, sys, time
 from deadline_perception import DeadlineDetector
@@ -56,7 +58,8 @@ print(json.dumps(told))
 
 def measure_disturbed(environment: dict[str, str]) -> int:
     """Measures a quick profile while it is stopped again and again; how often it was."""
-    stalls, words = 0, (*COMMAND, 'profile', '--quick')
+    stalls = 0
+    words = (*COMMAND, 'profile', '--quick')
     with subprocess.Popen(
         words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as measured:

@@ -31,6 +31,7 @@ from parts.node_process import StandError, profile_for
 from parts.node_stand import BUDGET_MS, Feed, Stand
 
 from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
@@ -44,7 +45,8 @@ CALM_S = 1.0
 WATCHDOGS = 2  # threads that a watchdog begins with
 QUIET_MS = 3000.0  # a node that has not been heard on /diagnostics for so long is mute
 # By speed_timeout_s, the filter and the periods of both nodes.
-UNKNOWN_AFTER_MS, KNOWN_AFTER_MS = 1200.0, 1000.0
+UNKNOWN_AFTER_MS = 1200.0
+KNOWN_AFTER_MS = 1000.0
 
 
 @dataclass
@@ -78,13 +80,8 @@ class Verdict:
 
 
 def answers_of(judged: range, sent_ms: Sequence[float], answers: Mapping[int, float]) -> Counter:
-    """How many images were answered in time, replaced, late and unanswered; see the module.
-
-    Args:
-        judged: their numbers.
-        sent_ms: when all images were sent, by number.
-        answers: image -> when its detections were heard, ms.
-    """
+    """How many images were answered in time, replaced, late and unanswered, see the module: by when they were sent, and
+    when their detections were heard, ms."""
     found = Counter()
     for number in judged:
         later = [(at_ms, other) for other, at_ms in answers.items() if other >= number]
@@ -132,12 +129,15 @@ def inflict(fault: Fault, stand: Stand) -> Verdict:
     verdict = Verdict(fault.name)
     time.sleep(CALM_S)
     threads = usual_threads(stand)
-    said_before, begun_ms, first = len(stand.output()), now_ms(), len(stand.sent)
+    said_before = len(stand.output())
+    begun_ms = now_ms()
+    first = len(stand.sent)
     frames_before = len(stand.heard.frames)
     stand.feed_for(0.0, **fault.feed)
     problem = '' if fault.inflict is None else fault.inflict(stand)
     stand.feed_for(fault.lasts_s)
-    ended_ms, last = now_ms(), len(stand.sent)
+    ended_ms = now_ms()
+    last = len(stand.sent)
     stand.feed = stand.usual
     died = recover(fault, stand, ended_ms, verdict)
     verdict.survived = not died
@@ -166,7 +166,8 @@ def usual_threads(stand: Stand) -> dict[str, tuple[int, Counter]]:
     """
     found = {}
     for name, figures in stand.figures().items():
-        pid, names = stand.pids()[name], Counter(figures.thread_names)
+        pid = stand.pids()[name]
+        names = Counter(figures.thread_names)
         names['watchdog'] = min(names['watchdog'], WATCHDOGS)
         found[name] = pid, names & stand.first_threads.setdefault(pid, names)
     return found
@@ -206,7 +207,8 @@ def judge_processes(
     stand: Stand, before: Mapping[str, tuple[int, Counter]], verdict: Verdict
 ) -> None:
     """Every process that is up has its threads, and is heard."""
-    now, pids = stand.figures(), stand.pids()
+    now = stand.figures()
+    pids = stand.pids()
     for name, (pid, threads) in before.items():
         # The supervisor has one per node that it looks after, and a node may rightly stay down.
         if name == 'bringup' or pids.get(name) != pid or name not in now:
@@ -249,8 +251,10 @@ def judge_images(
         heard = dict(stand.heard.answers)  # which goes on growing meanwhile
         answers = {number: at_ms for number, at_ms in heard.items() if number >= numbers.start}
         found = answers_of(numbers, stand.sent, answers)
-        verdict.in_time, verdict.replaced = found['in_time'], found['replaced']
-        verdict.late, verdict.unanswered = found['late'], found['unanswered']
+        verdict.in_time = found['in_time']
+        verdict.replaced = found['replaced']
+        verdict.late = found['late']
+        verdict.unanswered = found['unanswered']
     if fault.images is Images.IN_TIME and verdict.late + verdict.unanswered > max(
         1, LATE_SHARE * len(numbers)
     ):
@@ -283,13 +287,8 @@ def judge_speed(
 def inflict_all(
     faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]
 ) -> list[Verdict]:
-    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them.
-
-    Args:
-        faults: in the order of the stands.
-        profile: latency profile for the detector.
-        note: told of each as soon as it is judged.
-    """
+    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them;
+    `note` is told of each as soon as it is judged."""
     verdicts = []
 
     def judged(fault: Fault, verdict: Verdict) -> bool:
@@ -368,8 +367,7 @@ def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
         'withstood': sum(not row['why'] for row in kept),
         'rows': kept,
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
+    replace_file(file, json.dumps(content, indent=1) + '\n')
 
 
 def main(run: Run) -> int:
@@ -391,7 +389,8 @@ def main(run: Run) -> int:
         print(line_of(fault, verdict), flush=True)
         write(run.file, fault, verdict, facts)
 
-    profile, begun_s = profile_for(args.profile), time.monotonic()
+    profile = profile_for(args.profile)
+    begun_s = time.monotonic()
     print(f'{"kind":>10} {"fault":<26} {" ".join(COLUMNS)} back in s')
     verdicts = inflict_all(chosen, profile, note)
     withstood = sum(not verdict.why for verdict in verdicts)

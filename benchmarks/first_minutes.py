@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from parts.harness import ROOT, Run, run_logged, run_script
+from parts.harness import ROOT, Run, option, run_logged, run_script
 
 from deadline_perception.core.detections import pairwise_iou
 from deadline_perception.core.device import read_device_facts
@@ -45,7 +45,9 @@ GOAL_INSTALLED_MB = 1000.0
 GOAL_REPORT_S = 180.0  # from the clone to the report
 PHOTOGRAPH = ROOT / 'examples' / 'street.jpg'
 CARS_XYXY_PX = ((0, 144, 142, 245), (319, 191, 381, 229))  # as a person sees them in it
-BUDGET_MS, SAME_IOU, LATER_ANSWERS = 100.0, 0.5, 9
+BUDGET_MS = 100.0
+SAME_IOU = 0.5
+LATER_ANSWERS = 9
 START_LIMIT_S = 900.0  # where others keep all cores busy; 60 to 90 s on two free ones
 ON_EMPTY_CACHE = 4  # of ten starts; the others find prepared segments
 _FIRST_LINES = """
@@ -203,8 +205,8 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--runs': {'type': int, 'default': 3, 'least': 1},
-            '--phases': {'nargs': '*', 'choices': PHASES, 'default': list(PHASES)},
-            '--photographs': {'type': int, 'default': 20, 'least': 0},
+            '--runs': option(3, least=1),
+            '--phases': option(list(PHASES), nargs='*', choices=PHASES),
+            '--photographs': option(20, least=0),
         },
     )

@@ -26,7 +26,8 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.tools.command_line import exit_status
 
 LIMIT_S, ENDED = 600.0, 124  # and the status of a part that takes longer
-SUMMARY, DONE = 'summary.json', 'it is done already'
+SUMMARY = 'summary.json'
+DONE = 'it is done already'
 CUDA_TESTS = (
     'test/engines/test_cuda_graphs.py',
     'test/extras/external_models/model_set/test_onnx_runtime.py',
@@ -43,14 +44,7 @@ CUDA_TESTS = (
 
 @dataclass(frozen=True)
 class Part:
-    """One thing to run.
-
-    Attributes:
-        name: of its files.
-        shows: in a few words.
-        command: words after the Python interpreter; `{into}` is the folder of results.
-        minutes: that it is expected to take; it is ended after `LIMIT_S`.
-    """
+    """One thing to run: words after the Python interpreter, `{into}` is the folder of results, and expected minutes."""
 
     name: str
     shows: str
@@ -113,9 +107,11 @@ def main() -> int:
     parser.add_argument('--list', action='store_true', help='say what there is, and run nothing')
     args = parser.parse_args()
     try:
-        device, why_not = str(read_device_facts('cuda').slug), ''
+        device = str(read_device_facts('cuda').slug)
+        why_not = ''
     except DeviceNotFound as error:
-        device, why_not = 'none', str(error)
+        device = 'none'
+        why_not = str(error)
     into = (args.into or ROOT / 'out' / 'gpu' / device).absolute()
     known = summary(into)
     done = {name for name, outcome in known.items() if outcome.get('status') == 0}

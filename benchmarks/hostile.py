@@ -69,14 +69,7 @@ _UNCAUGHT = 70
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a case.
-
-    Attributes:
-        end: `read`, `refused`, or what went wrong.
-        line: what was printed.
-        took_s: until the process ended.
-        memory_mb: that it took beyond what it began with.
-    """
+    """What became of a case: `read`, `refused`, or what went wrong; what it printed, and took beyond the beginning."""
 
     end: str
     line: str

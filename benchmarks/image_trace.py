@@ -64,14 +64,9 @@ class Trace:
 
     def _see(self, frame, event: str, argument: object) -> None:
         if event == 'call' and self.is_on and frame.f_code.co_filename.startswith(PACKAGE):
-            self.calls.append(
-                (
-                    frame.f_code.co_filename[len(PACKAGE) + 1 :],
-                    frame.f_code.co_qualname
-                    if hasattr(frame.f_code, 'co_qualname')
-                    else frame.f_code.co_name,
-                )
-            )
+            code = frame.f_code
+            name = getattr(code, 'co_qualname', code.co_name)
+            self.calls.append((code.co_filename[len(PACKAGE) + 1 :], name))
 
     def take(self) -> list[tuple[str, str]]:
         """File and function of each call since the last time."""
@@ -170,8 +165,7 @@ def main(run: Run) -> None:
         raise RuntimeError(f'no call of {PACKAGE} was seen')
     run.goal('calls of one image', calls, most=GOAL_CALLS)
     run.goal('files of one image', files, most=GOAL_FILES)
-    words = 'calls with what is learnt from it'
-    run.goal(words, with_learning, most=GOAL_WITH_LEARNING)
+    run.goal('calls with what is learnt from it', with_learning, most=GOAL_WITH_LEARNING)
     run.write(
         images=len(traces),
         calls=calls,

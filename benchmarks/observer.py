@@ -74,13 +74,8 @@ class Phase:
 
 @dataclass(frozen=True)
 class Notes:
-    """What the programs noted in all phases.
-
-    Attributes:
-        wake_ups: when each of the timer was due, and how late it was, ns.
-        detections, latencies: messages by observer.
-        priority: that was granted to each observer.
-    """
+    """What the programs noted in all phases: when each wake-up of the timer was due, and how late it was, ns; messages,
+    and the priority that was granted, by observer."""
 
     wake_ups: Sequence[tuple[int, int]]
     detections: Mapping[str, Sequence[Heard]]
@@ -258,19 +253,14 @@ def main(run: Run) -> None:
     found = [{kind: join_phase(kind, phase, notes) for kind in OBSERVERS} for phase in phases]
     rows = [row_of(phase, notes, joined) for phase, joined in zip(phases, found, strict=True)]
     show_rows(rows)
+    raised = notes.latencies['raised']
+    counted = [one for phase in phases for one in within(raised, phase.begin_ns, phase.end_ns)]
     every = {kind: [frame for joined in found for frame in joined[kind]] for kind in OBSERVERS}
     run.write(
         rate_hz=args.rate_hz,
         kernel=' '.join(os.uname()[2:4]),
         priority=notes.priority,
-        promises=judge_promises(
-            run,
-            [
-                said
-                for phase in phases
-                for said in within(notes.latencies['raised'], phase.begin_ns, phase.end_ns)
-            ],
-        ),
+        promises=judge_promises(run, counted),
         all_phases={kind: judge(run, kind, heard) for kind, heard in every.items()},
         phases=rows,
     )

@@ -82,20 +82,9 @@ BOUND_GOALS = {'alone': 1.15, 'periodic stalls': 2.0}
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """All that is replayed.
-
-    Attributes:
-        images: in the order of the course.
-        names: classes of each network.
-        costs_ms: of segments.
-        traces: by condition.
-        world: what can be chosen.
-        scores: by kind.
-    """
+    """All that is replayed: images in the order of the course, traces by condition, scores by kind of image."""
 
     images: list[SeenImage]
-    names: dict[str, tuple[str, ...]]
-    costs_ms: dict[str, float]
     traces: dict[str, Trace]
     world: World
     scores: dict[str, KindScores]
@@ -171,16 +160,12 @@ def replay(run: Run, folder: Path, frames: int) -> None:
     each = max(frames // len(BUDGETS), 2)
     with ProcessPoolExecutor(PROCESSES, get_context('spawn'), _begin, (file,)) as pool:
         parts = list(_told(pool.map(_replayed, tasks, [each] * len(tasks)), len(tasks)))
-    found: dict[tuple[str, str], list[Outcomes]] = {}
+    found: dict[str, dict[str, list[Outcomes]]] = {}
     for (condition, name, _), outcomes in zip(tasks, parts):
-        found.setdefault((condition, name), []).append(outcomes)
-    conditions = {
-        condition: summary(
-            recorded, condition, {name: found[condition, name] for name in names}, each
-        )
-        for condition in CONDITIONS
-    }
-    for condition, rows in conditions.items():
+        found.setdefault(condition, {}).setdefault(name, []).append(outcomes)
+    conditions = {}
+    for condition, of_names in found.items():
+        conditions[condition] = rows = summary(recorded, condition, of_names, each)
         tell(condition, rows)
         judge(run, condition, rows)
     run.indent = None
@@ -212,10 +197,10 @@ def input_file(folder: Path) -> Path:
         f'{file.relative_to(folder)} {file.stat().st_mtime_ns}' for file in folder.rglob('*.npz')
     )
     digest = hashlib.sha256('\n'.join(listed).encode()).hexdigest()[:12]
-    file = folder / f'input-{digest}.pickle'
+    file = folder / f'inputs-{digest}.pickle'
     if file.is_file():
         return file
-    images, names = read(folder / 'images')
+    images = read(folder / 'images')
     costs_ms = measure_costs({}, (), folder / 'costs.npz')
     world = World(costs_ms)
     scores = {}
@@ -230,20 +215,20 @@ def input_file(folder: Path) -> Path:
         ]
         scores[kind] = KindScores(kind, answers, [image.truth for image in of_kind])
         print(f'{kind}: {len(of_kind)} images matched', flush=True)
-    for old in folder.glob('input-*.pickle'):
+    for old in folder.glob('input*.pickle'):
         old.unlink()
-    file.write_bytes(pickle.dumps((images, names, costs_ms, scores)))
+    file.write_bytes(pickle.dumps((images, costs_ms, scores)))
     return file
 
 
 def load_input(file: Path) -> Recorded:
     """What `input_file` made."""
-    images, names, costs_ms, scores = pickle.loads(file.read_bytes())
+    images, costs_ms, scores = pickle.loads(file.read_bytes())
     world = World(costs_ms)
     space = world.single.space
     keys = [key for path in LONGEST for key in space.keys(space.parse(path))]
     traces = read_traces(file.parent / 'traces', costs_ms, keys)
-    return Recorded(images, names, costs_ms, traces, world, scores)
+    return Recorded(images, traces, world, scores)
 
 
 _OF_WORKER = SimpleNamespace()

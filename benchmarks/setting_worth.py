@@ -40,7 +40,6 @@ class World:
     """What can be answered in one case.
 
     Attributes:
-        name: of the case.
         times_ms, ap: of each answer, AP in percent.
         path: number of the path of `street` in it, -1 without one.
         left_ms: times that a frame may have.

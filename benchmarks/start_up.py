@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import psutil
-from parts.harness import Run, run_script
+from parts.harness import Run, option, run_script
 from parts.node_process import NodeProcess, profile_for
 from parts.node_stand import Stand
 
@@ -75,6 +75,4 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(
-        main, {'--starts': {'type': int, 'default': 5, 'least': 1}, '--profile': {'type': Path}}
-    )
+    run_script(main, {'--starts': option(5, least=1), '--profile': option(None, type=Path)})

@@ -26,7 +26,6 @@ import numpy as np
 from parts.harness import Run, option, run_frame, run_script, show
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
@@ -41,7 +40,6 @@ from deadline_perception.extras.external_models.model_set.set_file import ModelS
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
-from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
@@ -85,13 +83,7 @@ HIGHWAY = 'highway/solid_white_right.mp4'
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One detector, or one path of ours.
-
-    Attributes:
-        name: in tables.
-        network: that runs.
-        path: of it.
-    """
+    """One detector, or one path of ours."""
 
     name: str
     network: object
@@ -105,8 +97,6 @@ class Candidate:
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(1)
-    use_threads(1)
     limit = 6 if run.quick else args.limit
     with tempfile.TemporaryDirectory() as folder:
         candidates = _own(args.weights, args.paths) + public_detectors(args.data, Path(folder))
@@ -265,4 +255,5 @@ if __name__ == '__main__':
             '--limit': option(None, 'images of each source', type=int),
         },
         quick='few images',
+        threads=1,
     )

@@ -44,12 +44,7 @@ Update = Callable[[Detections, float], Detections]
 
 @dataclass(frozen=True)
 class Image:
-    """One image with its known objects; what was found joins them.
-
-    Attributes:
-        known: with the ids of objects.
-        found: from `LOW_SCORE` on.
-    """
+    """One image with its known objects and their ids, and what was found from `LOW_SCORE` on."""
 
     stamp_s: float
     known: Detections
@@ -188,8 +183,10 @@ def _update_of(tracker) -> Update:
     return update
 
 
-def hota(images: Sequence[Image], make: Callable[[], Update], least: float) -> float:
-    """Of a tracker, in percent."""
+def hota(
+    images: Sequence[Image], classes: np.ndarray, make: Callable[[], Update], least: float
+) -> float:
+    """Of a tracker, over objects of some classes, in percent."""
     from trackers.eval.hota import compute_hota_metrics
 
     update = make()
@@ -197,8 +194,8 @@ def hota(images: Sequence[Image], make: Callable[[], Update], least: float) -> f
     ids = []
     overlaps = []
     for image in images:
-        classes = np.isin(image.found.labels, CLASSES)
-        given = image.found.at(classes & (image.found.scores >= least))
+        is_known = np.isin(image.found.labels, classes)
+        given = image.found.at(is_known & (image.found.scores >= least))
         told = update(given, image.stamp_s).with_score(SCORE)
         overlap = pairwise_iou(image.known.boxes_xyxy_px, told.boxes_xyxy_px)
         overlap[image.known.labels[:, None] != told.labels[None]] = 0.0
@@ -217,28 +214,25 @@ def _numbered(ids: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def compare(images: Sequence[Image], size: tuple[int, int]) -> dict[str, dict[str, float]]:
     """By rate our tracks, and the best of the others."""
+    classes = np.unique(np.concatenate([image.known.labels for image in images]))
     found = {}
     for rate, stride in RATES.items():
         given = images[::stride]
         rate_hz = (len(given) - 1) / (given[-1].stamp_s - given[0].stamp_s)
-        ours = hota(given, lambda: Tracks(size).update, SCORE)
+        ours = hota(given, classes, lambda: Tracks(size).update, SCORE)
         others = {
-            f'{name}, from {least:g}': hota(given, make, least)
+            f'{name}, from {least:g}': hota(given, classes, make, least)
             for name, make in other_trackers(rate_hz).items()
             for least in (SCORE, LOW_SCORE)
         }
         best = max(others, key=others.get)
-        most = hota(given, lambda: known_ids(given), SCORE)  # noqa: B023  called at once
+        most = hota(given, classes, lambda: known_ids(given), SCORE)  # noqa: B023  called at once
         found[rate] = {OURS: ours, best: others[best], KNOWN: most}
     return found
 
 
-CLASSES: tuple[int, ...] = ()
-
-
 def main(run: Run) -> None:
     """Looks at all images once, then follows what was found."""
-    global CLASSES
     args = run.args
     results = {}
     with DeadlineDetector(args.model, min_score=LOW_SCORE) as detector:
@@ -249,7 +243,6 @@ def main(run: Run) -> None:
             frames = frames[:20] if run.quick else frames
             size = frames[0][1]().shape[:2]
             images = look_at(detector, frames)
-            CLASSES = tuple(np.unique(np.concatenate([image.known.labels for image in images])))
             results[name] = {'images': len(images), **compare(images, size)}
     rows = [
         [source, rate, tracker, figure]

@@ -28,11 +28,7 @@ _PUBLICATIONS = {'Detection2DArray': 'publication', 'FrameLatency': 'record'}
 
 
 class Orders:
-    """What is struck next, as a file says it.
-
-    Args:
-        file: need not exist.
-    """
+    """What is struck next, as a file says it, which need not exist."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

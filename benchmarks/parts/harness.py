@@ -27,11 +27,12 @@ from rich.console import Console
 from rich.table import Table
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.support.restart import restart_with_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of the package, without its words.
@@ -107,22 +108,25 @@ class Run:
         return is_met
 
     def write(self, **figures: object) -> None:
-        """Writes the file of results: date, machine and goals come with the figures, which may replace them."""
+        """Writes the file of results, dataclasses as objects; the figures may replace date, machine and goals."""
         goals = {'goals': self.goals} if self.goals else {}
         found = {
             'date': date.today().isoformat(),
-            'device': asdict(read_device_facts()),
+            'device': read_device_facts(),
             'load_before': self.load_before,
             **figures,
             **goals,
         }
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.file, json.dumps(found, indent=self.indent) + '\n')
+        replace_file(self.file, json.dumps(found, indent=self.indent, default=asdict) + '\n')
         print(f'wrote {self.file}')
 
 
 def run_script(
-    main: Callable[[Run], int | None], arguments: Arguments | None = None, quick: str = ''
+    main: Callable[[Run], int | None],
+    arguments: Arguments | None = None,
+    quick: str = '',
+    threads: int | None = None,
 ) -> None:
     """Runs a script and ends the process: one line and status 1 for an error that was to be expected.
 
@@ -130,6 +134,7 @@ def run_script(
         main: measures; may return a status.
         arguments: by flag, as `option` gives them.
         quick: what `--quick` does to the measurement; empty where there is no such argument.
+        threads: of the CPU, with which the process starts anew; `--threads` where there is such an argument.
     """
     script = Path(main.__globals__['__file__'])
     parser = argparse.ArgumentParser(
@@ -156,6 +161,10 @@ def run_script(
             value = getattr(args, dest)
             if value is not None and not holds(value, limit):
                 raise ValueError(f'{flag} is {value}, expected {words} {limit}')
+        own_threads = getattr(args, 'threads', threads)
+        if own_threads is not None:
+            restart_with_environment(own_threads)
+            use_threads(own_threads)
         folder = script.resolve().parent.relative_to(ROOT).as_posix()
         return main(Run(script.stem, args, getattr(args, 'quick', False), folder))
 

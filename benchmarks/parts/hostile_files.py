@@ -46,13 +46,7 @@ Named = Iterator[tuple[str, str | bytes]]
 
 @dataclass(frozen=True)
 class Case:
-    """One file.
-
-    Attributes:
-        kind: of reader.
-        name: what is wrong with it.
-        file: where it lies.
-    """
+    """One file: the kind of its reader, and what is wrong with it."""
 
     kind: str
     name: str
@@ -62,14 +56,8 @@ class Case:
 def all_cases(
     folder: Path, weights: Path, only: Collection[str] = (), of_each: int | None = None
 ) -> list[Case]:
-    """Writes all files, or some.
-
-    Args:
-        folder: for them, empty.
-        weights: a detector's; its table of qualities lies beside it.
-        only: kinds, all where there are none.
-        of_each: at most so many of each kind and format.
-    """
+    """Writes all files into an empty folder, or some: of some kinds only, at most so many of each kind and format; the
+    table of qualities lies beside the weights."""
     found = []
     for kind, suffix, make in (
         ('set', '.yaml', _sets),

@@ -32,7 +32,6 @@ class NodeListener:
     """Subscribes to all that the nodes of a namespace say; its lists grow as long as the node is spun.
 
     Args:
-        node: subscribes; in the namespace.
         computed: names of the nodes that are listened to; what others say need not be finite.
 
     Attributes:

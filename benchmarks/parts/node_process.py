@@ -29,14 +29,7 @@ class StandError(DeadlinePerceptionError):
 
 @dataclass(frozen=True)
 class ProcessFigures:
-    """What a process holds.
-
-    Attributes:
-        memory_kb: resident memory.
-        threads: threads of the operating system.
-        thread_names: of these, as the operating system has them.
-        descriptors: open files and sockets.
-    """
+    """What a process holds: resident memory, threads with the names that the operating system has, open files."""
 
     memory_kb: int
     threads: int
@@ -71,14 +64,7 @@ def children(pid: int) -> dict[int, str]:
 
 
 class NodeProcess:
-    """A process that writes what it says into a file, and dies with this one.
-
-    Args:
-        name: of the node.
-        command: program and arguments.
-        environment: variables beyond this process's own.
-        log: file; what an earlier process said stays in it.
-    """
+    """A process that writes what it says into a file, behind what an earlier one said, and dies with this one."""
 
     def __init__(
         self, name: str, command: tuple[str, ...], environment: Mapping[str, str], log: Path

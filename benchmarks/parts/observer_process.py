@@ -45,11 +45,7 @@ def raise_priority() -> str:
 
 
 class Observer:
-    """Notes what a detector publishes.
-
-    Args:
-        node: subscribes, in the namespace.
-    """
+    """Notes what a detector in the node's namespace publishes."""
 
     def __init__(self, node: Node) -> None:
         self._found: list[tuple] = []

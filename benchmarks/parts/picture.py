@@ -12,13 +12,8 @@ from matplotlib.figure import Figure
 
 @contextmanager
 def picture(file: Path, columns: int = 1, **options: object) -> Iterator[list[Axes]]:
-    """Axes beside each other to draw on, written to a file at the end, with legends where lines have labels.
-
-    Args:
-        file: of a type that its name tells.
-        columns: number of axes.
-        options: of `Figure.subplots`.
-    """
+    """Axes beside each other to draw on, written to a file at the end, with legends where lines have labels; options
+    are those of `Figure.subplots`."""
     figure = Figure(figsize=(5.0 * columns, 4.0), layout='constrained')
     axes = list(figure.subplots(1, columns, squeeze=False, **options)[0])
     yield axes

@@ -34,13 +34,11 @@ from parts.harness import ROOT
 from parts.replay_frames import Answer, Contender, ReplayedNetwork
 from parts.replay_recording import OUR_PATHS, OURS, PUBLIC, SeenImage
 from parts.replay_traces import Trace
-from parts.static_table import StaticTable
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies'))
 from baselines import Reactive
 from expected_utility import ExpectedUtilityPolicy
-from rivals import Alert, ConformalPid, PressureTiers
-from slowdown_belief import SlowdownBelief
+from rivals import Alert, ConformalPid, PressureTiers, StaticTable
 from thresholds import ThresholdPolicy
 
 PROFILE = ROOT / 'models' / 'profiles' / f'{OURS}-reference-t1.json'
@@ -54,11 +52,9 @@ class Space:
     """Paths that some contenders choose from.
 
     Attributes:
-        space: of the network.
         paths: that were recorded.
         costs_ms: work of their keys.
-        forecast: what is expected of them.
-        start: how frames scatter about that, as the profile has it.
+        start: how frames scatter about what is expected of them, as the profile has it.
         answer_of: see `ReplayedNetwork`.
     """
 
@@ -90,11 +86,7 @@ class Space:
 
 
 class World:
-    """All that contenders choose from, with times of one machine.
-
-    Args:
-        costs_ms: see `measure_costs`.
-    """
+    """All that contenders choose from, with times of one machine, as `measure_costs` finds them."""
 
     def __init__(self, costs_ms: Mapping[str, float]) -> None:
         network, weights = load_network(OURS, 'cpu', engine='eager')
@@ -258,17 +250,9 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
         'ours without decisions on the way': ours(maker=KeepsPlan),
         'static p99': on('single', static_table),
         'static p99, sequences': on('sequences', static_table, so_far=True),
-        'ALERT': on(
-            'single', lambda space, quality, idle: Alert(space.paths, space.forecast, quality)
-        ),
-        'conformal PID': on(
-            'single',
-            lambda space, quality, idle: ConformalPid(space.paths, space.forecast, quality),
-        ),
-        'pressure tiers (RAMS)': on(
-            'single',
-            lambda space, quality, idle: PressureTiers(space.paths, space.forecast, quality),
-        ),
+        'ALERT': on('single', among_paths(Alert)),
+        'conformal PID': on('single', among_paths(ConformalPid)),
+        'pressure tiers (RAMS)': on('single', among_paths(PressureTiers)),
         'thresholds': on('single', Nearest),
         'reactive, one step': on('single', lambda *of: reactive(*of, to_the_lowest=False)),
         'reactive, to the lowest': on('single', lambda *of: reactive(*of, to_the_lowest=True)),
@@ -279,6 +263,11 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
             lambda space, quality, idle: FrontierPolicy(space.space, space.forecast, quality),
         ),
     }
+
+
+def among_paths(policy: Callable[..., Policy]) -> Callable[[Space, Quality, Trace], Policy]:
+    """One that is made of paths, forecast and quality."""
+    return lambda space, quality, idle: policy(space.paths, space.forecast, quality)
 
 
 def static_table(space: Space, quality: Quality, idle: Trace) -> StaticTable:
@@ -302,7 +291,6 @@ def utility(space: Space, quality: Quality, idle: Trace) -> ExpectedUtilityPolic
         space.forecast,
         quality,
         miss_cost=MISS_COST,
-        belief=SlowdownBelief(),
         paths=space.paths,
     )
 
@@ -327,32 +315,19 @@ class KeepsPlan(PassPolicy):
 
 class Nearest:
     """Thresholds at the operators of the largest recorded scale that may fit, moved to recorded paths: of those that
-    agree with what has run the longest that takes no longer than what the thresholds want.
-
-    Args:
-        space: of single looks.
-        quality: of paths.
-        idle: not looked at.
-    """
+    agree with what has run the longest that takes no longer than what the thresholds want."""
 
     name = 'thresholds'
     keeps_bounds = False
 
     def __init__(self, space: Space, quality: Quality, idle: Trace) -> None:
         self._space = space
-        scales = dict.fromkeys(path['scale'] for path in space.paths)
-        self._of_scale = [
-            (
-                ThresholdPolicy(
-                    space.space,
-                    space.forecast,
-                    quality,
-                    start=space.space.largest.replace(scale=scale),
-                ),
-                [path for path in space.paths if path['scale'] == scale],
-            )
-            for scale in sorted(scales, reverse=True)
-        ]
+        self._of_scale = []
+        for scale in sorted({path['scale'] for path in space.paths}, reverse=True):
+            start = space.space.largest.replace(scale=scale)
+            policy = ThresholdPolicy(space.space, space.forecast, quality, start=start)
+            paths = [path for path in space.paths if path['scale'] == scale]
+            self._of_scale.append((policy, paths))
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
         """See `Policy.plan`; of the largest scale whose shortest recorded path fits, else of the smallest."""

@@ -39,9 +39,7 @@ def budgets_ms(kind: str, frames: int, full_ms: float, seed: int) -> np.ndarray:
     Args:
         kind: one of `BUDGETS`: a random walk; one that follows a speed that rises and falls; two that change at
             random; drawn anew for every frame; a random walk where time is short.
-        frames: number.
         full_ms: what the longest look takes.
-        seed: of what is random.
     """
     rng, low, high = random.Random(seed), math.log(LEAST_BUDGET), math.log(MOST_BUDGET)
     if kind == 'speed':
@@ -85,10 +83,10 @@ class Course:
         cls, budget: str, frames: int, images: int, trace_frames: int, full_ms: float, seed: int
     ) -> Course:
         """Goes through images and recorded frames in their order, over and over, from a random one on each."""
-        rng = random.Random(seed)
+        rng, numbers = random.Random(seed), np.arange(frames)
         return cls(
-            (rng.randrange(images) + np.arange(frames)) % images,
-            (rng.randrange(trace_frames) + np.arange(frames)) % trace_frames,
+            (rng.randrange(images) + numbers) % images,
+            (rng.randrange(trace_frames) + numbers) % trace_frames,
             budgets_ms(budget, frames, full_ms, seed),
             PERIOD * full_ms,
         )
@@ -117,13 +115,8 @@ class ReplayedNetwork:
     """Lets a clock advance as a recorded frame went.
 
     Args:
-        space: paths of the network.
         costs_ms: work of every key of the paths that are run.
-        trace: recorded frames.
         answer_of: what a path has found once it has ended, or with True after its first result.
-
-    Attributes:
-        now_ms: of the clock.
     """
 
     def __init__(
@@ -275,13 +268,7 @@ class Contender:
 def fixed(
     works_ms: Sequence[float], answers: Sequence[Answer], trace: Trace, course: Course
 ) -> Outcomes:
-    """One sequence of looks always, never stopped: its last result that is in time.
-
-    Args:
-        works_ms: until each of its results.
-        answers: of each.
-        trace, course: the frames.
-    """
+    """One sequence of looks always, never stopped, with the work until each result: its last one that is in time."""
     times_ms = trace.table_ms(np.asarray(works_ms)) + trace.rest_ms[:, None]
     done = (times_ms[course.trace_frames] <= course.budgets_ms[:, None]).sum(1)
     last = [None, *answers]
@@ -301,7 +288,6 @@ def clairvoyant(
     Args:
         sequences: work until each result, and the result.
         qualities: expected of each, for the image of that number.
-        trace, course: the frames.
         see: takes in the answer to an image.
     """
     times_ms = trace.table_ms(np.array([work_ms for work_ms, _ in sequences]))

@@ -5,7 +5,7 @@ Every look is a network and one of its paths. What two looks find together is me
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +15,7 @@ import numpy as np
 from street_accuracy import CLASSES, NAMES, SOURCES
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
@@ -74,15 +75,8 @@ class SeenImage:
 
 
 def record(networks: Mapping[str, Network], data: Path, folder: Path, limit: int | None) -> None:
-    """Looks at every image that was not looked at before, each by all looks; prints how long it will take.
-
-    Args:
-        networks: by name; each runs its paths.
-        data: folder of the kinds.
-        folder: for the files; goes on where an earlier call stopped.
-        limit: images of each kind, spread evenly; None: all.
-    """
-    names = {name: network.class_names for name, network in networks.items()}
+    """Looks at every image that was not looked at before, each by all looks; prints how long it will take. `data` is the
+    folder of the kinds; of each kind at most `limit` images, spread evenly."""
     paths = {look: networks[look[0]].path_space.parse(look[1]) for look in LOOKS}
     work = [
         (kind, frame, sequence.class_names)
@@ -92,8 +86,6 @@ def record(networks: Mapping[str, Network], data: Path, folder: Path, limit: int
     ]
     missing = [one for one in work if not _file(folder, one[0], one[1].name).is_file()]
     print(f'{len(work)} images, {len(work) - len(missing)} of them recorded before', flush=True)
-    (folder / 'classes.json').parent.mkdir(parents=True, exist_ok=True)
-    (folder / 'classes.json').write_text(json.dumps(names), encoding='utf-8')
     begun_ms = told_ms = now_ms()
     for number, (kind, frame, class_names) in enumerate(missing, start=1):
         image = frame.load_bgr()
@@ -113,18 +105,16 @@ def record(networks: Mapping[str, Network], data: Path, folder: Path, limit: int
             )
 
 
-def read(folder: Path) -> tuple[list[SeenImage], dict[str, tuple[str, ...]]]:
-    """All that was recorded, kind by kind in the order of names, and the classes of the networks.
+def read(folder: Path) -> list[SeenImage]:
+    """All that was recorded, kind by kind in the order of names.
 
     Raises:
         ValueError: nothing was.
     """
-    file = folder / 'classes.json'
     images = [_kept(kind, file) for kind in KINDS for file in sorted((folder / kind).glob('*.npz'))]
     if not images:
         raise ValueError(f'no image is recorded in {folder}, expected some: run with --only record')
-    names = json.loads(file.read_text(encoding='utf-8'))
-    return images, {name: tuple(classes) for name, classes in names.items()}
+    return images
 
 
 def _marked(frame: Frame, class_names: Sequence[str], kind: str) -> GroundTruth:
@@ -145,15 +135,15 @@ def _keep(file: Path, image: SeenImage) -> None:
     }
     truth = image.truth
     arrays['truth'] = np.column_stack([truth.boxes_xyxy_px, truth.labels, truth.crowd])
-    file.parent.mkdir(parents=True, exist_ok=True)
-    whole = file.with_suffix('.part')
-    with whole.open('wb') as stream:
-        np.savez_compressed(
-            stream,
-            size=image.size,
-            **{name: np.asarray(rows, np.float32) for name, rows in arrays.items()},
-        )
-    whole.replace(file)
+    floats = {name: np.asarray(rows, np.float32) for name, rows in arrays.items()}
+    keep_arrays(file, size=image.size, **floats)
+
+
+def keep_arrays(file: Path, **arrays: object) -> None:
+    """Writes arrays into a file that is there as a whole or not at all."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    replace_file(file, stream.getvalue())
 
 
 def _kept(kind: str, file: Path) -> SeenImage:

@@ -44,10 +44,7 @@ class KindScores:
     """Scores mixtures of answers to the images of one kind.
 
     Args:
-        kind: of the images.
         answers: of every image all answers, labels index `CLASSES`: `[answers][images]`.
-        truths: one per image.
-        seed: of the draws.
     """
 
     def __init__(
@@ -55,11 +52,10 @@ class KindScores:
         kind: str,
         answers: Sequence[Sequence[Detections]],
         truths: Sequence[GroundTruth],
-        seed: int = 0,
     ) -> None:
         self.images, self.answers = len(truths), len(answers)
         self.draws = np.concatenate(
-            [np.ones((1, self.images), np.int64), bootstrap_draws(self.images, DRAWS, seed)]
+            [np.ones((1, self.images), np.int64), bootstrap_draws(self.images, DRAWS)]
         ).astype(np.float64)
         labels = [CLASSES.index(name) for name in KINDS[kind][1]]
         counts = {

@@ -28,7 +28,7 @@ from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.profile import wait_for_frame
 from parts.beside_programs import beside_programs
 from parts.harness import turns
-from parts.replay_recording import LOOKS, OURS
+from parts.replay_recording import LOOKS, OURS, keep_arrays
 
 LONGEST = ('r0.44-s00000-w1.00-p100-h2', 's00000-w1.00-p100-h2')  # both looks of a frame
 BLOCK = 250  # frames that are kept at once
@@ -53,12 +53,7 @@ _COST_ROUNDS = 40
 
 @dataclass(frozen=True)
 class Condition:
-    """What runs beside the network, and what its thread asks the kernel for.
-
-    Attributes:
-        beside: starts the other programs.
-        priority: mode of `ThreadPriority`.
-    """
+    """What starts the programs beside the network, and the mode of its thread's `ThreadPriority`."""
 
     beside: Callable[[], AbstractContextManager]
     priority: str = 'auto'
@@ -130,8 +125,7 @@ def measure_costs(
             for key, one_ms in took_ms if number else ():
                 times_ms.setdefault(f'{name} {key}', []).append(one_ms)
         medians = {key: statistics.median(times) for key, times in times_ms.items()}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, keys=list(medians), ms=list(medians.values()))
+        keep_arrays(file, keys=list(medians), ms=list(medians.values()))
     with np.load(file) as kept:
         return dict(zip(kept['keys'].tolist(), kept['ms'].tolist()))
 
@@ -143,13 +137,11 @@ def record_traces(
     frames: int,
     period_ms: float,
 ) -> None:
-    """Records frames of every condition that are missing, each condition on a thread of its own.
+    """Records frames of every condition, in whole blocks, each condition on a thread of its own; goes on where an
+    earlier call stopped.
 
     Args:
         load: gives the network; called on the thread that runs it.
-        images: to look at.
-        folder: for the files; goes on where an earlier call stopped.
-        frames: of each condition; whole blocks are recorded.
         period_ms: from frame to frame, as far as they are not longer.
     """
     blocks = -(-frames // BLOCK)
@@ -185,16 +177,10 @@ def _record_blocks(load, images, folder, name, condition, blocks, period_ms) -> 
                 took_ms.append(times)
                 rest_ms.append(now_ms() - begun_ms - sum(times))
                 time.sleep(max(begun_ms + period_ms - now_ms(), 0.001) / 1000.0)
+            took = np.array(took_ms, np.float32)
+            rest = np.array(rest_ms, np.float32)
             file = _block_file(folder, name, block)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            whole = file.with_suffix('.part.npz')
-            np.savez_compressed(
-                whole,
-                took_ms=np.array(took_ms, np.float32),
-                rest_ms=np.array(rest_ms, np.float32),
-                priority=priority.in_force,
-            )
-            whole.replace(file)
+            keep_arrays(file, took_ms=took, rest_ms=rest, priority=priority.in_force)
             total_ms = np.array(took_ms).sum(1)
             low, high = np.quantile(total_ms, (0.5, 0.99))
             print(f'{name}: block {block}, median {low:.1f} ms, p99 {high:.1f} ms', flush=True)
@@ -210,12 +196,7 @@ def raised(mode: str) -> ThreadPriority:
 def read_traces(
     folder: Path, costs_ms: Mapping[str, float], keys: Sequence[str]
 ) -> dict[str, Trace]:
-    """Those that were recorded, by condition.
-
-    Args:
-        folder: of the files.
-        costs_ms: see `measure_costs`.
-        keys: of the segments of a recorded frame, in their order.
+    """Those that were recorded, by condition; `keys` are of the segments of a recorded frame, in their order.
 
     Raises:
         ValueError: a condition has none.

@@ -11,7 +11,6 @@ import yaml
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 
-
 _PARAMETERS = 'ros__parameters'
 _NAME = re.compile(r'(/(\*{1,2}|[A-Za-z_][A-Za-z0-9_]*))+')  # ROS takes no file with any other
 

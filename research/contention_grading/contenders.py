@@ -28,11 +28,13 @@ def radar():
     """FMCW radar: range FFT, Doppler FFT, power summed over antennas, and cell-averaging CFAR detection."""
     rng = np.random.default_rng(SEED)
     shape = (_ANTENNAS, _CHIRPS, _SAMPLES)
-    cube = (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64)
+    real = rng.normal(size=shape)
+    cube = (real + 1j * rng.normal(size=shape)).astype(np.complex64)
     window = np.hanning(_SAMPLES).astype(np.float32)
 
     def work() -> int:
-        doppler = np.fft.fftshift(np.fft.fft(np.fft.fft(cube * window, axis=2), axis=1), axes=1)
+        ranges = np.fft.fft(cube * window, axis=2)
+        doppler = np.fft.fftshift(np.fft.fft(ranges, axis=1), axes=1)
         power = np.square(np.abs(doppler)).sum(axis=0)
         total = np.cumsum(
             np.pad(power, ((0, 0), (_TRAINING + _GUARD + 1, _TRAINING + _GUARD))), axis=1
@@ -60,7 +62,8 @@ def fusion():
         centres = points[:: _POINTS // _CLUSTERS][:_CLUSTERS].copy()
         nearest = np.zeros(_POINTS, np.int64)
         for _ in range(_ROUNDS):
-            nearest = np.square(points[:, None] - centres[None]).sum(axis=2).argmin(axis=1)
+            distances = np.square(points[:, None] - centres[None]).sum(axis=2)
+            nearest = distances.argmin(axis=1)
             for number in range(len(centres)):
                 members = points[nearest == number]
                 if len(members):
@@ -81,7 +84,8 @@ def lidar():
     layers = []
     channels = 16
     for wider, stride in ((32, 2), (32, 1), (64, 2), (64, 1), (128, 2)):
-        layers += [torch.nn.Conv2d(channels, wider, 3, stride, 1), torch.nn.ReLU()]
+        layers.append(torch.nn.Conv2d(channels, wider, 3, stride, 1))
+        layers.append(torch.nn.ReLU())
         channels = wider
     network = torch.nn.Sequential(*layers, torch.nn.Conv2d(channels, 14, 1)).eval()
     embed = torch.nn.Linear(4, 16)
@@ -89,9 +93,9 @@ def lidar():
     def work() -> int:
         with torch.inference_mode():
             features = embed(torch.from_numpy(points)).relu()
-            cells = torch.from_numpy(
-                (points[:, 0] * 199).astype(np.int64) * 200 + (points[:, 1] * 199).astype(np.int64)
-            )
+            rows = (points[:, 0] * 199).astype(np.int64)
+            columns = (points[:, 1] * 199).astype(np.int64)
+            cells = torch.from_numpy(rows * 200 + columns)
             grid = torch.zeros(200 * 200, 16).index_add_(0, cells, features)
             return int(network(grid.T.reshape(1, 16, 200, 200)).argmax())
 

@@ -39,7 +39,6 @@ from levels import (
 )
 from transition_pruning import pruned_in_stages
 
-from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
@@ -52,7 +51,6 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.beside_programs import beside_programs
@@ -76,13 +74,7 @@ SLOPES = (0.02, 1.5)
 
 
 def record_delays(run_frame: Callable[[], float], seconds: float, least: int = 1) -> list[float]:
-    """Delays in ms of one frame after the other, for so long; blocks.
-
-    Args:
-        run_frame: runs one frame and returns how long it took, in ms.
-        seconds: how long, > 0.
-        least: frames that are run in any case.
-    """
+    """Delays in ms of one frame after the other, for so long, of at least some; blocks."""
     delays_ms: list[float] = []
     begun_s = time.monotonic()
     while len(delays_ms) < least or time.monotonic() - begun_s < seconds:
@@ -97,28 +89,23 @@ def most_units() -> int:
 
 def rungs(most: int) -> list[int]:
     """At most `RUNGS` numbers of units, from 1 to the most, evenly spread."""
-    return sorted({math.ceil(most * step / RUNGS) for step in range(1, RUNGS + 1)} - {0})
+    steps = range(1, RUNGS + 1)
+    return sorted({math.ceil(most * step / RUNGS) for step in steps} - {0})
 
 
 def measure_unit_delays(
-    run_frame: Callable[[], float],
-    kinds: Sequence[str],
-    most: int,
-    seconds: float,
-    *,
-    up_to_ms: float = math.inf,
+    run_frame: Callable[[], float], seconds: float, up_to_ms: float
 ) -> tuple[UnitDelay, ...]:
     """What the sample network takes beside no unit, and beside more and more of each kind; blocks.
 
     Args:
-        run_frame: as in `record_delays`.
-        kinds: of units, one after the other.
-        most: units of each kind, >= 1.
+        run_frame: gives the delay of a frame in ms.
         seconds: for each number of units, > 0; at least `FEWEST_DELAYS` frames are run.
         up_to_ms: longest delay that is to be reproduced; a kind that reaches it, and some more, gets no further units.
     """
+    most = most_units()
     found = [UnitDelay({}, _typical_ms(run_frame, seconds))]
-    for kind in kinds:
+    for kind in UNITS:
         with ContentionLoad({kind: most}) as load:
             for count in rungs(most):
                 load.set({kind: count})
@@ -170,7 +157,7 @@ def candidate_delays(
     levels: Sequence[ContentionLevel],
 ) -> dict[str, list[float]]:
     """Median delay in ms of each path at each level, by the path's name."""
-    found: dict[str, list[float]] = {str(path): [] for path in paths}
+    found = {str(path): [] for path in paths}
     for level in levels:
         with ContentionLoad(level.units, at_work=True):
             for path in paths:
@@ -226,7 +213,6 @@ def draw_pruning(found: dict, file: Path) -> None:
 def measure(run: Run) -> dict:
     """Everything, in this process."""
     args = run.args
-    use_threads(1)
     network, weights = load_network(DEFAULT_MODEL, 'cpu', share_folder() / 'models')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     warm_up(network, images[0].shape[:2])
@@ -244,13 +230,8 @@ def measure(run: Run) -> dict:
         rows.append(
             {**combination, 'frames': len(recorded), 'median_ms': statistics.median(recorded)}
         )
-    unit_delays = measure_unit_delays(
-        sample,
-        UNITS,
-        most_units(),
-        args.unit_seconds,
-        up_to_ms=max(row['median_ms'] for row in rows),
-    )
+    longest_ms = max(row['median_ms'] for row in rows)
+    unit_delays = measure_unit_delays(sample, args.unit_seconds, longest_ms)
     levels = match_units(grade_levels(delays_ms), unit_delays)
     again_ms = candidate_delays(lambda path: sample, [space.largest], levels)[str(space.largest)]
     quality = PathQuality.load(weights.with_suffix('.quality.json'), space)
@@ -270,7 +251,7 @@ def measure(run: Run) -> dict:
             {**asdict(level), 'reproduced_ms': again, 'off': again / level.delay_ms - 1.0}
             for level, again in zip(levels, again_ms)
         ],
-        'unit_delays': [asdict(delay) for delay in unit_delays],
+        'unit_delays': unit_delays,
         'threshold_ms': threshold_ms,
         'slopes_points_per_ms': SLOPES,
         'candidate_delays_ms': by_level,
@@ -311,10 +292,9 @@ def show_levels(found: dict) -> None:
 
 
 def main(run: Run) -> None:
-    restart_with_environment(1)
     found = measure(run)
     show_levels(found)
-    run.write(load_average_before=run.load_before, **found)
+    run.write(**found)
     draw_pruning(found, run.file.with_name('contention_pruning.png'))
 
 
@@ -329,4 +309,5 @@ if __name__ == '__main__':
             '--unit-seconds': option(2.0, 'recorded beside each number of units', above=0.0),
             '--candidates': option(24, 'execution paths that are pruned', least=3),
         },
+        threads=1,
     )

@@ -53,12 +53,7 @@ class ContentionLevel:
 
 @dataclass(frozen=True)
 class UnitDelay:
-    """What the sample network takes beside some units.
-
-    Attributes:
-        units: their counts by kind; empty for the idle machine.
-        delay_ms: median of its delays, > 0.
-    """
+    """Median delay of the sample network, > 0, beside some units, by kind; beside none on the idle machine."""
 
     units: Mapping[str, int]
     delay_ms: float
@@ -69,9 +64,6 @@ def grade_levels(delays_ms: Sequence[float]) -> tuple[ContentionLevel, ...]:
 
     Args:
         delays_ms: of consecutive frames on one path, in their order; at least 20 that differ.
-
-    Returns:
-        One level or more; `match_units` gives each its slowdown and its units.
     """
     delays = np.asarray(delays_ms, dtype=np.float64)
     smooth = smoothed(delays, _AVERAGED)
@@ -139,8 +131,10 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     counts = np.histogram(logs, edges)[0] / len(logs)
     transformed = dct(counts, norm=None) / 2.0
     transformed[0] = counts.sum()
-    time = max(_WIDER**2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
-    damped = transformed * np.exp(-0.5 * (np.arange(_GRID) * math.pi) ** 2 * time)
+    narrowest = (_NARROWEST / (high - low)) ** 2
+    time = max(_WIDER**2 * _bandwidth(transformed, len(logs)), narrowest)
+    frequencies = np.arange(_GRID) * math.pi
+    damped = transformed * np.exp(-0.5 * frequencies**2 * time)
     density = np.maximum(idct(damped), 0.0)
     density /= density.sum() * (edges[1] - edges[0])
     return np.exp(0.5 * (edges[:-1] + edges[1:])), density
@@ -163,18 +157,17 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
         for order in range(_ROUNDS - 1, 1, -1):
             constant = (1.0 + 0.5 ** (order + 0.5)) / 3.0 * np.prod(np.arange(1, 2 * order, 2))
             constant /= math.sqrt(math.pi / 2.0)
-            value = functional(
-                order,
-                (2.0 * constant / (count * max(value, 1e-300))) ** (2.0 / (3.0 + 2.0 * order)),
-            )
-        return (
-            time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4 if value > 0.0 else -math.inf
-        )
+            base = 2.0 * constant / (count * max(value, 1e-300))
+            value = functional(order, base ** (2.0 / (3.0 + 2.0 * order)))
+        if not value > 0.0:
+            return -math.inf
+        return time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4
 
     times = np.geomspace(1e-9, 0.1, 40)
     with np.errstate(all='ignore'):
         gaps = np.array([gap(time) for time in times])
-        crossings = np.flatnonzero((gaps[:-1] < 0.0) & (gaps[1:] >= 0.0))
+        rises = (gaps[:-1] < 0.0) & (gaps[1:] >= 0.0)
+        crossings = np.flatnonzero(rises)
         if len(crossings):
             return brentq(gap, times[crossings[0]], times[crossings[0] + 1])
     return 0.01**2  # few delays, far apart: a part of their range
@@ -184,15 +177,11 @@ def _peaks(
     grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray, independent: float
 ) -> tuple[list[float], list[float]]:
     """Delay and share of each peak that counts; those that do not are taken away, the least divided one first.
-
-    Args:
-        independent: share of the delays that are independent of each other.
-    """
+    `independent` is the share of the delays that are independent of each other."""
     ordered = np.sort(delays_ms)
 
     def roots(at: int, width: float) -> float:
-        """Square root of the independent delays around a place; its standard deviation is a half, however many they
-        are."""
+        """Square root of the independent delays around a place; its standard deviation is always a half."""
         ends = np.searchsorted(ordered, grid_ms[at] * np.array([math.exp(-width), math.exp(width)]))
         return math.sqrt(independent * float(ends[1] - ends[0]))
 
@@ -219,9 +208,8 @@ def _peaks(
             width = math.log(ratio) / 8.0  # around either peak and between them, and nothing twice
             lower = min(roots(left, width), roots(right, width))
             apart = 2.0 * (lower - roots(valley, width)) / math.sqrt(2.0)
-            if ratio - 1.0 < _RESOLUTION or density[valley] > _VALLEY * min(
-                density[left], density[right]
-            ):
+            depth = density[valley] / min(density[left], density[right])
+            if ratio - 1.0 < _RESOLUTION or depth > _VALLEY:
                 apart = 0.0
             if apart < least:
                 weakest = at
@@ -238,5 +226,6 @@ def _peaks(
 def _valley(density: np.ndarray, left: int, right: int) -> int:
     """The lowest place between two peaks, the middle one of a plain."""
     between = density[left : right + 1]
-    lowest = np.flatnonzero(between <= between.min() + 1e-3 * min(between[0], between[-1]))
+    tolerance = 1e-3 * min(between[0], between[-1])
+    lowest = np.flatnonzero(between <= between.min() + tolerance)
     return left + int(lowest[len(lowest) // 2])

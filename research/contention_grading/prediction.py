@@ -65,7 +65,8 @@ class LaggedRegression:
         normalised = (trace_ms - smallest) / deviation
         lagged = np.lib.stride_tricks.sliding_window_view(normalised, self._lags)[:-1]
         matrix = np.column_stack([lagged, np.ones(len(lagged))])
-        self._weights[candidate] = np.linalg.lstsq(matrix, trace_ms[self._lags :], rcond=None)[0]
+        found = np.linalg.lstsq(matrix, trace_ms[self._lags :], rcond=None)
+        self._weights[candidate] = found[0]
         self._smallest_ms[candidate] = smallest
         self._deviation_ms[candidate] = deviation
 
@@ -78,8 +79,10 @@ class LaggedRegression:
         weights = self._weights[candidate]
         if not self._recent:
             return self._smallest_ms[candidate]
-        lagged = [self._recent[0]] * (self._lags - len(self._recent)) + list(self._recent)
-        return max(float(weights[:-1] @ lagged + weights[-1]), self._smallest_ms[candidate])
+        missing = self._lags - len(self._recent)
+        lagged = [self._recent[0]] * missing + list(self._recent)
+        predicted_ms = float(weights[:-1] @ lagged + weights[-1])
+        return max(predicted_ms, self._smallest_ms[candidate])
 
 
 class AdaptiveRegression:
@@ -95,9 +98,6 @@ class AdaptiveRegression:
 
     Args:
         idle_ms: delay of each candidate on the idle machine, > 0.
-
-    Attributes:
-        changes: changes detected.
     """
 
     def __init__(self, idle_ms: Mapping[str, float]) -> None:
@@ -108,7 +108,6 @@ class AdaptiveRegression:
         self._variance = 0.05**2
         self._above = self._below = 0.0
         self._newest = self._followed = 0.0
-        self.changes = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -118,9 +117,9 @@ class AdaptiveRegression:
         self._covariance = np.eye(len(self._inputs)) * 0.1
 
     def observe(self, candidate: str, delay_ms: float) -> None:
-        log_ratio = math.log(
-            min(max(delay_ms / self._idle_ms[candidate], 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)
-        )
+        ratio = delay_ms / self._idle_ms[candidate]
+        ratio = min(max(ratio, 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)
+        log_ratio = math.log(ratio)
         if not self._seen or self._learn(log_ratio):
             self._inputs[1:] = log_ratio
         else:
@@ -140,7 +139,6 @@ class AdaptiveRegression:
         self._below = max(0.0, self._below - max(scaled, -_ALARM) - _SLACK)
         if max(self._above, self._below) > _ALARM:
             self._above = self._below = 0.0
-            self.changes += 1
             self._forget()
             return True
         # Only what is no outlier tells how wide the noise is.

@@ -52,10 +52,8 @@ class Terms:
 
     Attributes:
         qualities: AP of each model, 0 to 100.
-        idle_ms: idle delay of each.
         threshold_ms: longest delay allowed.
         traces_ms: delays to learn from, each model alone.
-        seed: for what is random.
         late: for oracles alone: whether each model would be late, `[frames, models]`.
         late_at_level: for oracles alone: share of all rounds, at the level of each frame, in which each model is late,
             `[frames, models]`. Of the rounds that happen alone it would know what nobody can: what comes of few throws.
@@ -87,7 +85,6 @@ class Oracle:
     """Knows what no method can, and takes the model with the greatest AP - cost * P(late): what is possible at all.
 
     Args:
-        terms: see `Terms`.
         cost: AP that a late frame costs, 0 to 100.
         clairvoyant: knows how long each model would take on the next frame; else it knows the level of contention, and
             how the delays at that level are distributed.
@@ -95,7 +92,8 @@ class Oracle:
 
     def __init__(self, terms: Terms, cost: float, *, clairvoyant: bool) -> None:
         late = terms.late if clairvoyant else terms.late_at_level
-        utilities = np.array(list(terms.qualities.values())) - cost * late.astype(np.float64)
+        qualities = np.array(list(terms.qualities.values()))
+        utilities = qualities - cost * late.astype(np.float64)
         names = list(terms.qualities)
         self._choices = iter([names[at] for at in utilities.argmax(1)])
 
@@ -135,12 +133,7 @@ class _Ladder:
 
 
 class PolicyMethod:
-    """A policy that learns from how frames went, with the models for its paths.
-
-    Args:
-        terms: see `Terms`.
-        make: the policy, of a space of paths, their forecast and their quality.
-    """
+    """A policy that learns from how frames went, made of the models as paths, their forecast and their quality."""
 
     def __init__(self, terms: Terms, make: Callable[[PathSpace, _Ladder, _Ladder], Policy]) -> None:
         self._ladder = _Ladder(terms)
@@ -165,11 +158,6 @@ def reactive(terms: Terms, *, to_the_lowest: bool) -> PolicyMethod:
 class Predicting:
     """The best model whose predicted delay is in time, or, with a calibrator, whose bound is; else the one that is
     fastest on the idle machine, whatever is predicted.
-
-    Args:
-        predictor: of delays.
-        terms: see `Terms`.
-        calibrated: whether the calibrated bound wraps the predictor.
 
     Attributes:
         misses: frames that took longer than what was predicted, or than the bound.
@@ -210,12 +198,7 @@ class Predicting:
 
 
 class Ours:
-    """The detector's own: a predicted slowdown times the calibration factor, and the best path whose bound fits.
-
-    Args:
-        terms: see `Terms`.
-        alpha: target miss probability of the bounds.
-    """
+    """The detector's own: a predicted slowdown times the calibration factor, and the best path whose bound fits."""
 
     def __init__(self, terms: Terms, alpha: float = ALPHA) -> None:
         self._ladder = _Ladder(terms)
@@ -251,13 +234,8 @@ class Ours:
 
 
 def by_utility(terms: Terms, cost: float, late_worth: float = 1.0) -> PolicyMethod:
-    """The policy expected_utility.
-
-    Args:
-        terms: see `Terms`.
-        cost: AP that a late frame costs, 0 to 100.
-        late_worth: share of its AP that a late frame has: 1 as the paper counts, 0 as the detector does.
-    """
+    """The policy expected_utility: a late frame costs some AP, 0 to 100, and has a share of its own: 1 as the paper
+    counts, 0 as the detector does."""
     make = partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth)
     return PolicyMethod(terms, make)
 

@@ -65,7 +65,8 @@ class Recording:
     @property
     def idle_ms(self) -> dict[str, float]:
         """Median delay without contenders."""
-        return dict(zip(self.models, np.median(self.delays_ms[0], axis=0).tolist()))
+        medians_ms = np.median(self.delays_ms[0], axis=0)
+        return dict(zip(self.models, medians_ms.tolist()))
 
     def by_level(self, quantile: float) -> dict[str, list[float]]:
         """Quantile of each model's delays at each level, ms."""
@@ -76,15 +77,10 @@ class Recording:
 
 
 def halves(rounds: int, seed: int) -> tuple[list[int], list[int]]:
-    """Rounds to learn from, and rounds that happen: half of the visits to a level each, drawn at random.
+    """Rounds to learn from, and rounds that happen: half of the visits to a level each, at least two, drawn at random.
 
     Delays of one visit resemble each other, so no visit is in both. Each odd seed exchanges the halves of the even one
     before it, so that as much is said about either.
-
-    Args:
-        rounds: recorded at each level, those of one visit behind each other; at least two visits, the last may be
-            shorter.
-        seed: decides.
     """
     visits = [
         range(begin, min(begin + ROUNDS_A_VISIT, rounds))
@@ -101,18 +97,8 @@ def halves(rounds: int, seed: int) -> tuple[list[int], list[int]]:
 def drawn_places(
     recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = ''
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Levels that change at random, and rounds; consecutive frames of a level are consecutive rounds.
-
-    Args:
-        recording: what they are taken from.
-        frames: how many.
-        seed: decides levels and their lengths.
-        rounds: rounds that may be used.
-        without: contender that takes no part.
-
-    Returns:
-        Level and round of each frame, int `[frames]` each.
-    """
+    """Level and round of each frame, int `[frames]` each: levels change at random, and consecutive frames of one are
+    consecutive rounds of those that may be used; one contender may take no part."""
     rng = random.Random(seed)
     allowed = [at for at, level in enumerate(recording.levels) if not level.get(without, 0)]
     places: list[tuple[int, int]] = []
@@ -168,7 +154,8 @@ def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms
         spent_ms += now_ms() - learns_ms
     late = trace[np.arange(len(trace)), chosen] >= terms.threshold_ms
     qualities = np.array([terms.qualities[name] for name in names])[chosen]
-    runs = [len(list(run)) for is_late, run in itertools.groupby(late.tolist()) if is_late]
+    stretches = itertools.groupby(late.tolist())
+    runs = [len(list(run)) for is_late, run in stretches if is_late]
     return Outcome(
         ap=float(qualities.mean()),
         violations=100.0 * float(late.mean()),
@@ -234,7 +221,7 @@ def compare(
     frames: int,
 ) -> dict[str, list[Outcome]]:
     """All methods on the same traces, one outcome per seed; see `cases`."""
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
+    outcomes = {name: [] for name in methods}
     for terms, trace in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
         for name, make in methods.items():
             outcomes[name].append(replay(make(terms), recording.models, trace, terms))
@@ -245,13 +232,8 @@ def violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
     """Violations of a curve at an AP, percent: of the mixture of two settings that has this AP and is late the least
     often.
 
-    Args:
-        aps, violations: of one method's settings.
-        ap: 0 to 100. Below the lowest of the curve, its violations are those of the setting that is late the least
-            often.
-
-    Returns:
-        NaN when no setting reaches the AP.
+    Below the lowest AP of the curve, its violations are those of the setting that is late the least often; above the
+    highest NaN.
     """
     low = aps[:, None]
     high = aps[None, :]
@@ -259,7 +241,8 @@ def violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
         mixed = violations[:, None] + (ap - low) / (high - low) * (
             violations[None, :] - violations[:, None]
         )
-    found = np.concatenate([violations[aps >= ap], mixed[(low < ap) & (ap < high)]])
+    between = mixed[(low < ap) & (ap < high)]
+    found = np.concatenate([violations[aps >= ap], between])
     return float(found.min()) if len(found) else math.nan
 
 
@@ -289,15 +272,16 @@ def violations_ratio(
     def ratio(seeds: np.ndarray) -> float:
         ap = aps[:, seeds].mean(1)
         late = violations[:, seeds].mean(1)
-        return (
-            violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1])
-            if late[-1] > 0.0
-            else math.nan
-        )
+        if late[-1] <= 0.0:
+            return math.nan
+        own = violations_at(ap[:-1], late[:-1], ap[-1])
+        return own / float(late[-1])
 
     rng = np.random.default_rng(0)
     count = len(others)
     drawn = np.array([ratio(rng.integers(0, count, count)) for _ in range(RESAMPLED)])
     known = drawn[np.isfinite(drawn)]
-    low, high = np.quantile(known, (0.025, 0.975)).tolist() if len(known) else (math.nan, math.nan)
+    low = high = math.nan
+    if len(known):
+        low, high = np.quantile(known, (0.025, 0.975)).tolist()
     return ratio(np.arange(count)), low, high

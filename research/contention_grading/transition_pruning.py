@@ -48,14 +48,8 @@ def pruned_in_stages(
     delays_ms: Mapping[str, Sequence[float]],
     threshold_ms: float,
 ) -> dict[str, list[str]]:
-    """Names of the candidates that are left after each pruning of the paper's section 3.4, one after the other.
-
-    Args:
-        candidates: any number.
-        slopes: the limits of `transition_prune`.
-        delays_ms: of each at every level of contention.
-        threshold_ms: longest delay allowed.
-    """
+    """Names of the candidates that are left after each pruning of the paper's section 3.4, one after the other;
+    `slopes` are the limits of `transition_prune`, `delays_ms` those of each at every level of contention."""
     pareto = pareto_prune(candidates)
     transition = transition_prune(pareto, least_slope=slopes[0], greatest_slope=slopes[1])
     final = contention_prune(transition, delays_ms, threshold_ms)

@@ -69,7 +69,8 @@ def student_of(teacher: YoloxDetector) -> YoloxDetector:
     student.score_calibration = teacher.score_calibration
     for layer in list(student.modules()):
         if isinstance(layer, nn.Conv2d):
-            size = layer.weight.data.pow(2).mean((1, 2, 3), keepdim=True).sqrt()
+            squares = layer.weight.data.pow(2)
+            size = squares.mean((1, 2, 3), keepdim=True).sqrt()
             bias = layer.get_parameter('bias').data
             scales = {'weight': size.clamp_min(LEAST_SCALE), 'bias': bias.abs() + BIAS_SCALE}
             for name, scale in scales.items():
@@ -112,12 +113,16 @@ def sample(frames: Sequence[Frame], size: tuple[int, int], rng: random.Random) -
         image = image[:, ::-1]
     fitted = size
     if rng.random() < 0.6:  # as the network has it: in its own aspect
-        zoom = min(size[0] / image.shape[0], size[1] / image.shape[1])
+        height, width = image.shape[:2]
+        zoom = min(size[0] / height, size[1] / width)
         fitted = tuple(max(1, round(side * zoom)) for side in image.shape[:2])
     pixels = np.full((*size, 3), PADDING, np.float32)
-    pixels[: fitted[0], : fitted[1]] = cv2.resize(image, fitted[::-1])
+    rows, columns = fitted
+    pixels[:rows, :columns] = cv2.resize(image, (columns, rows))
     if rng.random() < 0.5:
-        pixels = np.clip(pixels * rng.uniform(0.6, 1.3) + rng.uniform(-20.0, 20.0), 0.0, 255.0)
+        contrast = rng.uniform(0.6, 1.3)
+        brightness = rng.uniform(-20.0, 20.0)
+        pixels = np.clip(pixels * contrast + brightness, 0.0, 255.0)
     return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32))
 
 
@@ -138,7 +143,8 @@ def distance(teacher: YoloxDetector, student: YoloxDetector, pixels: Tensor) -> 
         share = objectness.sigmoid()
         box_error = F.smooth_l1_loss(answers[at], boxes, reduction='none', beta=0.1)
         errors = errors + _divergence(answers[at + 1], objectness).sum()
-        errors = errors + ((_divergence(answers[at + 2], classes)).sum(1, True) * share).sum()
+        class_error = _divergence(answers[at + 2], classes)
+        errors = errors + (class_error.sum(1, True) * share).sum()
         errors = errors + 2.0 * (box_error.sum(1, True) * share).sum()
         objects = objects + share.sum()
     return features / len(found) + errors / objects
@@ -153,7 +159,8 @@ def _seen_by(network: YoloxDetector, pixels: Tensor) -> tuple[list[Tensor], tupl
 def _divergence(logits: Tensor, wanted: Tensor) -> Tensor:
     shares = wanted.sigmoid()
     least = F.binary_cross_entropy_with_logits(wanted, shares, reduction='none')
-    return F.binary_cross_entropy_with_logits(logits, shares, reduction='none') - least
+    found = F.binary_cross_entropy_with_logits(logits, shares, reduction='none')
+    return found - least
 
 
 def main(args: argparse.Namespace) -> None:

@@ -51,7 +51,8 @@ def kept_knowledge(answers: Answers, teacher: Answers) -> Tensor:
     wanted = objectness * (1.0 - teacher.absent.sum(2).exp())
     count = wanted.sum() + 1.0
     absent = answers.absent.clamp(max=-1e-4)
-    classes = -(present * torch.log(-torch.expm1(absent)) + (1.0 - present) * absent).sum(2)
+    here = torch.log(-torch.expm1(absent))
+    classes = -(present * here + (1.0 - present) * absent).sum(2)
     boxes = 1.0 - overlap(answers.boxes, teacher.boxes).square()
     of_objects = (wanted * (classes + BOX_WEIGHT * boxes)).sum()
     whether = nn.functional.binary_cross_entropy_with_logits(
@@ -70,7 +71,8 @@ def part_of(answers: Answers, first: int, last: int) -> Answers:
 def with_shares(texts: Sequence[str]) -> tuple[list, list[float]]:
     """Sources and their shares of `FILE=SHARE`."""
     pairs = [text.rpartition('=') for text in texts]
-    return [open_source(file) for file, _, _ in pairs], [float(share) for _, _, share in pairs]
+    sources = [open_source(file) for file, _, _ in pairs]
+    return sources, [float(share) for _, _, share in pairs]
 
 
 class GeneralImages:
@@ -88,17 +90,22 @@ class GeneralImages:
 
 def main(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
-    start, teacher = load_detector(args.start), load_detector(args.teacher)
+    start = load_detector(args.start)
+    teacher = load_detector(args.teacher)
     facts = read_metadata(args.start)[0]
     student = student_of(start)
     parameters = list(student.parameters())
     optimiser = torch.optim.Adam(parameters, betas=(0.9, 0.99))
-    average, step, spent_ms = weights_of(student), 0, 0.0
+    average = weights_of(student)
+    step = 0
+    spent_ms = 0.0
     if args.state.is_file():
         kept = torch.load(args.state, weights_only=True)
         student.load_state_dict(kept['student'])
         optimiser.load_state_dict(kept['optimiser'])
-        average, step, spent_ms = kept['average'], kept['step'], kept['spent_ms']
+        average = kept['average']
+        step = kept['step']
+        spent_ms = kept['spent_ms']
     sources, shares = with_shares(args.roads)
     roads = SampleSource(sources, shares, start.input_size, start.class_names, keeps_aspect=True)
     general = GeneralImages(args.general)
@@ -113,9 +120,9 @@ def main(args: argparse.Namespace) -> None:
         size, count, _ = rng.choices(SIZES, [share for *_, share in SIZES])[0]
         samples = [roads.draw(generator, size) for _ in range(count)]
         pixels = torch.from_numpy(np.stack([one.image_bgr for one in samples]))
-        pixels = torch.cat(
-            [pixels.permute(0, 3, 1, 2).float(), general.draw(size, count // 2, rng)]
-        )
+        of_roads = pixels.permute(0, 3, 1, 2).float()
+        others = general.draw(size, count // 2, rng)
+        pixels = torch.cat([of_roads, others])
         pixels = pixels.contiguous(memory_format=torch.channels_last)
         objects = [TargetObjects.of(one.ground_truth, one.named) for one in samples]
         with torch.no_grad():

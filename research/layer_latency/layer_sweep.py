@@ -25,6 +25,11 @@ from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
 _OUTER_CHANNELS = 4  # of the layers around the measured one: few, so that they cost little
+_LEAST_VISITS = 9
+_MOST_VISITS = 200
+_NARROW = (
+    0.005  # half the 95 % confidence interval of a median over it; usually the time is over before
+)
 _Z_95 = 1.96
 Samples = dict[ConvolutionShape, list[float]]
 
@@ -34,9 +39,7 @@ class Sweep:
     """Convolutions that differ in one dimension alone.
 
     Attributes:
-        name: what a reader calls it.
         dimension: which attribute of the shape is swept: `in_channels`, `out_channels` or `width`.
-        layer: the shape that the values are put into.
         values: ascending, at least 1.
     """
 
@@ -51,24 +54,11 @@ class Sweep:
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 
-@dataclass(frozen=True)
-class Repetition:
-    """When a layer has been run often enough.
-
-    Attributes:
-        accuracy: half the width of the 95 % confidence interval of the median, relative to it, that is narrow enough.
-        least, most: runs that are made whatever the interval.
-    """
-
-    accuracy: float = 0.01
-    least: int = 9
-    most: int = 60
-
-    def enough(self, samples_ms: Sequence[float]) -> bool:
-        """Whether the median of these durations is known well enough, or will not be."""
-        if len(samples_ms) < self.least:
-            return False
-        return len(samples_ms) >= self.most or median_uncertainty(samples_ms) <= self.accuracy
+def is_known(samples_ms: Sequence[float]) -> bool:
+    """Whether the median of these durations is known well enough, or will not be."""
+    if len(samples_ms) < _LEAST_VISITS:
+        return False
+    return len(samples_ms) >= _MOST_VISITS or median_uncertainty(samples_ms) <= _NARROW
 
 
 def median_uncertainty(samples_ms: Sequence[float]) -> float:
@@ -81,8 +71,10 @@ def median_uncertainty(samples_ms: Sequence[float]) -> float:
     if count < 6:
         return math.inf
     ordered = sorted(samples_ms)
-    rank = max(0, math.floor((count - 1 - _Z_95 * math.sqrt(count)) / 2))
-    return (ordered[count - 1 - rank] - ordered[rank]) / (2.0 * statistics.median(ordered))
+    below = (count - 1 - _Z_95 * math.sqrt(count)) / 2
+    rank = max(0, math.floor(below))
+    width = ordered[count - 1 - rank] - ordered[rank]
+    return width / (2.0 * statistics.median(ordered))
 
 
 class LayerTimer:
@@ -121,11 +113,10 @@ class LayerTimer:
         return values.permute(0, 3, 1, 2)
 
 
-def measure_layers(
-    shapes: Iterable[ConvolutionShape], timer: LayerTimer, repetition: Repetition, limit_ms: float
-) -> Samples:
+def measure_layers(shapes: Iterable[ConvolutionShape], limit_ms: float) -> Samples:
     """Durations of layers in ms, measured until all are known well enough, or the time is over; blocks."""
-    samples_ms: Samples = {shape: [] for shape in shapes}
+    timer = LayerTimer()
+    samples_ms = {shape: [] for shape in shapes}
     until_ms = now_ms() + limit_ms
     rng = random.Random(0)
     open_layers = list(samples_ms)
@@ -138,7 +129,7 @@ def measure_layers(
             samples.append(statistics.median(times_ms))
             if now_ms() > until_ms:
                 return samples_ms
-        open_layers = [one for one in open_layers if not repetition.enough(samples_ms[one])]
+        open_layers = [one for one in open_layers if not is_known(samples_ms[one])]
     return samples_ms
 
 
@@ -163,13 +154,8 @@ class SweepResult:
 
 
 def evaluate_sweep(sweep: Sweep, measured: Samples, steps: StepModel | None = None) -> SweepResult:
-    """Fits a sweep and predicts it from four of its measurements.
-
-    Args:
-        sweep: to predict.
-        measured: durations of its layers; values that were not reached are left out.
-        steps: depth and period found elsewhere on the same device; those of this sweep when None.
-    """
+    """Fits a sweep, without the values that were not reached, and predicts it from four of its measurements; `steps`
+    has depth and period found elsewhere on the same device, None: those of this sweep."""
     reached = {
         value: statistics.median(measured[shape])
         for value, shape in zip(sweep.values, sweep.shapes)
@@ -179,9 +165,8 @@ def evaluate_sweep(sweep: Sweep, measured: Samples, steps: StepModel | None = No
     shape = steps or model
     chosen = shape.choose_values(list(reached))
     few = shape.with_bounds(chosen, [reached[value] for value in chosen])
-    errors = [
-        abs(few.predict(value) / latency - 1.0)
-        for value, latency in reached.items()
-        if value not in chosen
-    ]
-    return SweepResult(sweep, len(reached), model, few, chosen, float(np.mean(errors)))
+    others = [value for value in reached if value not in chosen]
+    seen_ms = np.array([reached[value] for value in others])
+    errors = few.predict(np.array(others)) / seen_ms - 1.0
+    error = float(np.abs(errors).mean())
+    return SweepResult(sweep, len(reached), model, few, chosen, error)

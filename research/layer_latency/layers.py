@@ -12,14 +12,7 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class ConvolutionShape:
-    """Convolution of one image, `[in_channels, height, width]`, padded by half its kernel.
-
-    Attributes:
-        in_channels, out_channels: channels read and written.
-        kernel: side of the kernel.
-        stride: step in px.
-        height, width: size of the input in px.
-    """
+    """Convolution of one image, `[in_channels, height, width]`, padded by half its kernel, a square; sizes in px."""
 
     in_channels: int
     out_channels: int
@@ -35,19 +28,12 @@ class ConvolutionShape:
         return f'convolution {self.kernel}x{self.kernel}/{self.stride}'
 
     @property
-    def out_height(self) -> int:
-        """Rows of the output."""
-        return (self.height + 2 * (self.kernel // 2) - self.kernel) // self.stride + 1
-
-    @property
-    def out_width(self) -> int:
-        """Columns of the output."""
-        return (self.width + 2 * (self.kernel // 2) - self.kernel) // self.stride + 1
-
-    @property
     def positions(self) -> int:
         """Positions of the output."""
-        return self.out_height * self.out_width
+        border = 2 * (self.kernel // 2) - self.kernel
+        rows = (self.height + border) // self.stride + 1
+        columns = (self.width + border) // self.stride + 1
+        return rows * columns
 
     @property
     def weights(self) -> int:
@@ -63,11 +49,7 @@ class ConvolutionShape:
     def load_bytes(self) -> int:
         """Bytes read, weights included."""
         # A kernel smaller than its stride passes over the rows and columns between.
-        read = (
-            self.height * self.width
-            if self.kernel >= self.stride
-            else self.out_height * self.out_width
-        )
+        read = self.height * self.width if self.kernel >= self.stride else self.positions
         return FLOAT_BYTES * (self.in_channels * read + self.weights)
 
     @property
@@ -78,13 +60,7 @@ class ConvolutionShape:
 
 @dataclass(frozen=True)
 class GroupNormShape:
-    """Group norm of one image, `[channels, height, width]`, once through for the statistics, once to normalise.
-
-    Attributes:
-        channels: channels, a multiple of the groups.
-        groups: groups that share mean and standard deviation.
-        height, width: size in px.
-    """
+    """Group norm of one image, `[channels, height, width]`, once through for the statistics, once to normalise."""
 
     family = 'group_norm'  # layers of a family run the same kernels
     channels: int

@@ -43,7 +43,6 @@ class StepModel:
         depth: step depth d >= 1; 1 is no steps.
         period: fluctuation period r >= 1; 1 is a single level.
         upper_values: values of each period, from its first, that lie on the upper level; the period for a single level.
-        upper: line of the upper level.
         lower: line of the lower level; equal to `upper` for a single level.
         error: mean absolute error over the measurements that it was fitted to, relative to them.
     """
@@ -70,12 +69,13 @@ class StepModel:
         )
         return f'steps of {self.depth}, {levels}'
 
-    def predict(self, value: float) -> float:
-        """Latency in ms at a value of the dimension, at least 1; never below 0."""
-        line = self.upper if self._on_upper(value) else self.lower
-        return max(
-            0.0, line.slope_ms * math.ceil(value / self.depth) * self.depth + line.intercept_ms
+    def predict(self, values: np.ndarray | float) -> np.ndarray:
+        """Latency in ms at values of the dimension, at least 1 each; never below 0."""
+        rounded = self._rounded(values)
+        upper, lower = (
+            line.slope_ms * rounded + line.intercept_ms for line in (self.upper, self.lower)
         )
+        return np.maximum(np.where(self._on_upper(values), upper, lower), 0.0)
 
     def choose_values(self, values: Sequence[int]) -> tuple[int, ...]:
         """Which of the values to measure for another layer: the first and the last on each level.
@@ -87,7 +87,8 @@ class StepModel:
         lower = [value for value in ordered if not self._on_upper(value)]
         if len(upper) < 2 or len(lower) < 2:
             return (*ordered[:2], *ordered[-2:])
-        return tuple(sorted((upper[0], upper[-1], lower[0], lower[-1])))
+        ends = [upper[0], upper[-1], lower[0], lower[-1]]
+        return tuple(sorted(ends))
 
     def with_bounds(self, values: Sequence[float], latencies_ms: Sequence[float]) -> StepModel:
         """The same steps for another layer, whose lines go through measurements of it.
@@ -114,24 +115,17 @@ class StepModel:
             raise ValueError(
                 f'values {list(values)} lie on one step of {self.depth}, expected at least two steps'
             )
-        model = replace(self, upper=lines[0] or lines[1], lower=lines[1] or lines[0])
-        return replace(model, error=model._error_at(sizes, latencies))
+        upper_line = lines[0] or lines[1]
+        model = replace(self, upper=upper_line, lower=lines[1] or upper_line)
+        errors = np.abs(model.predict(sizes) / latencies - 1.0)
+        return replace(model, error=float(errors.mean()))
 
     def _on_upper(self, sizes):
         """Whether a value lies on the upper level, or each of an array does."""
         return (np.ceil(sizes) - 1) % self.period < self.upper_values
 
-    def _rounded(self, sizes: np.ndarray) -> np.ndarray:
+    def _rounded(self, sizes):
         return np.ceil(sizes / self.depth) * self.depth
-
-    def _error_at(self, sizes: np.ndarray, latencies: np.ndarray) -> float:
-        rounded = self._rounded(sizes)
-        predicted = np.where(
-            self._on_upper(sizes),
-            self.upper.slope_ms * rounded + self.upper.intercept_ms,
-            self.lower.slope_ms * rounded + self.lower.intercept_ms,
-        )
-        return float(np.mean(np.abs(np.maximum(predicted, 0.0) / latencies - 1.0)))
 
 
 def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> StepModel:
@@ -149,19 +143,16 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
     sizes = np.asarray(values, float)
     latencies = np.asarray(latencies_ms, float)
     distinct = np.unique(sizes)
-    line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(
-        sizes.tolist(), latencies.tolist()
-    )
-    best = line
+    zero = Line(0.0, 0.0)
+    best = line = StepModel(1, 1, 1, zero, zero, 0.0).with_bounds(sizes, latencies)
     least = math.inf
     for depth, period, upper_values in _candidates(distinct):
         model = _try(line, depth, period, upper_values, sizes, latencies)
         if model is None or model.error > _LEAST_GAIN * line.error and model.has_steps:
             continue
         freedom = (4 if period > 1 else 2) + (depth > 1) + (period > 1)
-        score = 2.0 * len(sizes) * math.log(max(model.error, _SMALL_ERROR)) + freedom * math.log(
-            len(sizes)
-        )
+        misfit = 2.0 * len(sizes) * math.log(max(model.error, _SMALL_ERROR))
+        score = misfit + freedom * math.log(len(sizes))
         if score < least - 1e-9:
             best = model
             least = score
@@ -173,12 +164,9 @@ def _candidates(distinct: np.ndarray) -> Iterator[tuple[int, int, int]]:
     longest = (distinct[-1] - distinct[0] + 1) / _STEPS_SEEN
     shortest = float(np.median(np.diff(distinct)))  # what is shorter cannot be told from noise
     for period, depth in itertools.product(_PERIODS, _DEPTHS):
-        resolved = all(size == 1 or shortest < size <= longest for size in (depth, period))
-        if resolved:
-            yield from (
-                (depth, period, upper)
-                for upper in sorted({max(1, period // 2), max(1, period - 1)})
-            )
+        if all(size == 1 or shortest < size <= longest for size in (depth, period)):
+            for upper in sorted({max(1, period // 2), max(1, period - 1)}):
+                yield depth, period, upper
 
 
 def _try(
@@ -196,7 +184,7 @@ def _try(
     parts = (upper,) if period == 1 else (upper, ~upper)
     if any(len(np.unique(rounded[part])) < 2 for part in parts):
         return None
-    return shape.with_bounds(sizes.tolist(), latencies.tolist())
+    return shape.with_bounds(sizes, latencies)
 
 
 def fit_line(sizes: np.ndarray, latencies: np.ndarray) -> Line:

@@ -16,13 +16,11 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from layer_sweep import (
-    LayerTimer,
-    Repetition,
     Samples,
     Sweep,
     SweepResult,
@@ -34,8 +32,7 @@ from layers import ConvolutionShape
 from sklearn.ensemble import RandomForestRegressor
 from step_latency import fit_line
 
-from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.core.device import read_device_facts
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
@@ -48,12 +45,7 @@ LONGEST_MS = 300_000.0  # to measure
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured.
-
-    Attributes:
-        channels, filters, sides: values of the sweeps; sides in px, of the input's width.
-        sparse_filters: filters of the held-out sweeps.
-    """
+    """Values of the sweeps, sides of the input's width in px, and filters of the held-out sweeps."""
 
     channels: range
     filters: range
@@ -68,7 +60,8 @@ QUICK = Plan(range(10, 75), range(1, 67), range(10, 43), range(100, 244, 72))
 def features(shapes: list[ConvolutionShape]) -> np.ndarray:
     """What the forest sees: the dimensions, and what follows from them."""
     names = 'in_channels out_channels kernel stride height width operations load_bytes store_bytes'
-    return np.array([[getattr(shape, name) for name in names.split()] for shape in shapes], float)
+    rows = [[getattr(shape, name) for name in names.split()] for shape in shapes]
+    return np.array(rows, float)
 
 
 def predict_simply(
@@ -104,7 +97,8 @@ def errors_of_sweep(
     """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`,
     too."""
     reached = [shape for shape in sweep.shapes if measured[shape]]
-    four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
+    places = np.linspace(0, len(reached) - 1, 4)
+    four = [reached[round(place)] for place in places]
     others = [shape for shape in reached if shape not in four]
     observed = latencies_of(others, measured)
     return {
@@ -185,16 +179,11 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
 
 
 def main(run: Run) -> None:
-    restart_with_environment(1)
-    use_threads(1)
     facts = read_device_facts()
     plan = QUICK if run.quick else CPU
     swept, held_out = sweeps_of(plan)
     layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes]
-    # Layers finish when the median is known to 0.5 %; usually the time is over before.
-    repetition = Repetition(accuracy=0.005, most=200)
-    limit_ms = 15_000.0 if run.quick else LONGEST_MS
-    measured = measure_layers(layers, LayerTimer(), repetition, limit_ms)
+    measured = measure_layers(layers, 15_000.0 if run.quick else LONGEST_MS)
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
     first = [shape for shape in swept[0].shapes if measured[shape]]
@@ -207,7 +196,7 @@ def main(run: Run) -> None:
     ]
     held_out_records = records[len(results) :]
     report = {
-        'device': asdict(facts),
+        'device': facts,
         'quick': run.quick,
         'layers': len(measured),
         'visits_per_layer': statistics.median(map(len, measured.values())),
@@ -227,4 +216,4 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(main, quick='fewer layers, whose errors are larger')
+    run_script(main, quick='fewer layers, whose errors are larger', threads=1)

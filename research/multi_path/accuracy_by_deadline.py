@@ -8,12 +8,11 @@ tightest deadline that a path's bound fits if that is later. Every image is run 
 random order: the best path whose bound fits (frontier), the paper's thresholds at each operator, and the full path
 alone (single path). All but the last re-decide while the frame runs, and nothing is cut; a frame that ends after its
 deadline counts as one in which nothing was found, whoever ran it. The single path does
-not look at the deadline, so that one run of an image is held against all of them. On CUDA graphs are replayed, as in
-the node. The paper's thresholds decide no width, because its networks have one: here they run at the widths of the longest
-path among those whose cheapest path's bound fits the deadline. Losses are taken against the full path without a
-deadline; their intervals (95 %) come from drawing runs of images anew. The network runs as it ships, by prepared segments
-where they are. The frontier goes by qualities that were measured on these images too. Prints a table, writes
-results/accuracy_by_deadline.json and results/accuracy_by_deadline.png; with --quick below out/benchmarks.
+not look at the deadline, so that one run of an image is held against all of them. The paper's thresholds decide no
+width, because its networks have one: here they run at the widths of the longest path among those whose cheapest path's
+bound fits the deadline. Losses are taken against the full path without a deadline; their intervals (95 %) come from
+drawing runs of images anew. The network runs as it ships, by prepared segments where they are. The frontier goes by
+qualities that were measured on these images too. Prints a table, writes results/accuracy_by_deadline.json and .png.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ import numpy as np
 from rich.progress import track
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.device import use_threads
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
@@ -44,7 +42,6 @@ from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
 from deadline_perception.timing.time_model import FrameTimes
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
 from baselines import FixedPath
@@ -59,8 +56,6 @@ HALF = 0.5  # of the full path's median time: where the goal is judged
 GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on Cityscapes
 MISS = 0.01  # target miss probability of the bounds
 DRAWS = 500
-DEVICE = 'cpu'
-THREADS = 1
 PROFILE_S = 40.0
 QUICK_PROFILE_S = 8.0
 QUICK_IMAGES = 4
@@ -99,16 +94,10 @@ def run_frame(
 def run_all(
     detector, cells: dict[tuple[str, float], Policy], images: list[np.ndarray], times: FrameTimes
 ) -> dict[tuple[str, float], list[Taken]]:
-    """Every image in every cell, image by image, the cells in random order.
-
-    Args:
-        detector: the network.
-        cells: policy by its name and the deadline in ms.
-        images: uint8 `[H, W, 3]` each.
-        times: of all frames.
-    """
+    """Every image, uint8 `[H, W, 3]`, in every cell, image by image, the cells in random order; a cell is a policy by
+    its name and the deadline in ms."""
     rng = random.Random(0)
-    taken: dict[tuple[str, float], list[Taken]] = {cell: [] for cell in cells}
+    taken = {cell: [] for cell in cells}
     for (_, deadline_ms), policy in cells.items():  # no figure may pay for first calls
         run_frame(detector, policy, images[0], deadline_ms, times)
     for image in track(images, 'images'):
@@ -142,26 +131,6 @@ class Scored:
         }
 
 
-def row_of(
-    name: str,
-    relative: float,
-    deadline_ms: float,
-    frames: list[Taken],
-    scored: Scored,
-    full: Scored,
-) -> dict:
-    """Scores of one policy at one deadline, and what it loses against the full path without one."""
-    latencies_ms = np.array([frame.latency_ms for frame in frames])
-    return {
-        'policy': name,
-        'relative_deadline': relative,
-        'deadline_ms': deadline_ms,
-        'ap': scored.ap,
-        'loss': scored.loss_against(full),
-        'missed': float((~(latencies_ms <= deadline_ms)).mean()),
-    }
-
-
 def plot(result: dict, file: Path) -> None:
     """One line per policy over the relative deadline, and where the goal is judged."""
     with picture(file) as (axes,):
@@ -191,9 +160,7 @@ def print_table(result: dict) -> None:
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(THREADS)
-    use_threads(THREADS)
-    detector, _ = load_network(str(args.weights), DEVICE, ROOT / 'models')  # replays graphs on CUDA
+    detector, _ = load_network(str(args.weights), 'cpu', ROOT / 'models')
     print(f'engine {detector.engine.identity}. {detector.engine.notice}', flush=True)
     space = detector.path_space
     quality = PathQuality.load(args.weights.with_suffix('.quality.json'), space)
@@ -217,12 +184,11 @@ def main(run: Run) -> None:
     forecast = PathForecast(profile, space)
     factor = math.exp(max(0.0, forecast.residual_quantile(1.0 - MISS)))
     frontier = make_policy('frontier', space, forecast, quality)
-    full_bound_ms = forecast.forecast_ms(space.largest) * factor
-    # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
-    tightest = (
-        math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
-    )
     full_ms = forecast.forecast_ms(space.largest)
+    full_bound_ms = full_ms * factor
+    # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
+    cheapest_ms = float(forecast.table(list(space)).min())
+    tightest = math.ceil(105 * cheapest_ms * factor / full_bound_ms) / 100
     # half of the full path's median time, unless no path's bound fits that
     judged = max(HALF * full_ms / full_bound_ms, tightest)
     relative = sorted({tightest, judged, *(value for value in RELATIVE if value > tightest)})
@@ -231,9 +197,7 @@ def main(run: Run) -> None:
         flush=True,
     )
     deadlines_ms = [value * full_bound_ms for value in relative]
-    cells: dict[tuple[str, float], Policy] = {
-        ('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms
-    }
+    cells = {('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms}
     for deadline_ms in deadlines_ms:
         start = largest_that_fits(space, forecast, deadline_ms / factor)
         cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
@@ -247,7 +211,17 @@ def main(run: Run) -> None:
         for value, deadline_ms in zip(relative, deadlines_ms):
             ran = taken.get((name, deadline_ms), single)
             scored = Scored.of([frame.within(deadline_ms) for frame in ran], *ground_truth)
-            rows.append(row_of(name, value, deadline_ms, ran, scored, full))
+            missed = np.mean([frame.latency_ms > deadline_ms for frame in ran])
+            rows.append(
+                {
+                    'policy': name,
+                    'relative_deadline': value,
+                    'deadline_ms': deadline_ms,
+                    'ap': scored.ap,
+                    'loss': scored.loss_against(full),
+                    'missed': float(missed),
+                }
+            )
     at_half = next(
         row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged
     )
@@ -283,4 +257,5 @@ if __name__ == '__main__':
             '--data': option(Path('../shared/data/carla/val.json'), 'COCO annotations'),
         },
         quick=f'{QUICK_IMAGES} images',
+        threads=1,
     )

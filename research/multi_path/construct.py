@@ -44,7 +44,8 @@ from deadline_perception.tools.support.file_arguments import add_device_argument
 
 # As many as Cityscapes has; each costs a row of one layer.
 _CLASSES = tuple(f'class{number}' for number in range(8))
-_ROUNDS, _LEAST_ROUNDS = 24, 3
+_ROUNDS = 24
+_LEAST_ROUNDS = 3
 _MEASURE_MS = 30_000.0
 _CHECKS = 9
 _WATCHED_S, _PROBABILITY = 3.0, 0.99  # of windows that interruptions take no more of
@@ -79,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measures, constructs, writes and checks; returns the exit status."""
     # All that can be wrong is told before a minute is spent on measuring.
-    check_limits(args.deadline_ms, args.memory_mb, SKIP_OPERATORS)
+    check_limits(args.deadline_ms, args.memory_mb)
     check_file('--out', args.out)
     family = find_configuration(args.family)
     if not isinstance(family, DetectorConfig):
@@ -176,10 +177,11 @@ def block_paths(detector) -> list[ExecutionPath]:
 
 def measure_times(detector) -> dict[str, float]:
     """Longest execution in ms of every segment at full width, taken in the midst of whole frames; blocks until done."""
-    space, paths = detector.path_space, block_paths(detector)
+    space = detector.path_space
+    paths = block_paths(detector)
     image = _image(detector.config)
     detector.warm_up([paths[-1]], detector.input_size)
-    samples: dict[str, list[float]] = defaultdict(list)
+    samples = defaultdict(list)
     start_ms = now_ms()
     for done in range(_ROUNDS):
         if done >= _LEAST_ROUNDS and now_ms() - start_ms > _MEASURE_MS:
@@ -193,10 +195,31 @@ def measure_times(detector) -> dict[str, float]:
     }
 
 
+def weight_bytes(module) -> int:
+    """Memory of a module's weights, with the copies that the cuts used so far have left."""
+    from torch import Tensor
+
+    from deadline_perception.engines.sliced_layers import SlicedLayer
+
+    own = {
+        tensor.untyped_storage().data_ptr()
+        for tensor in itertools.chain(module.parameters(), module.buffers())
+    }
+    copies = (
+        part
+        for layer in module.modules()
+        if isinstance(layer, SlicedLayer)
+        for parts in layer._laid_out.values()
+        for part in parts
+        if isinstance(part, Tensor)
+    )
+    return sum(parameter.nbytes for parameter in module.parameters()) + sum(
+        copy.nbytes for copy in copies if copy.untyped_storage().data_ptr() not in own
+    )
+
+
 def measure_bytes(detector) -> dict[str, int]:
     """Bytes of the weights by part, with the copies that all widths together keep; runs each width once."""
-    from weight_memory import weight_bytes
-
     space = detector.path_space
     each = {name: space.operator(name).settings for name in ('width', 'pyramid_width', 'head')}
     fewest = space.largest.replace(proposals=space.operator('proposals').settings[0])
@@ -220,7 +243,8 @@ def measure_bytes(detector) -> dict[str, int]:
 
 
 def _image(config: DetectorConfig, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 256, (*config.input_size, 3), dtype=np.uint8)
+    shape = (*config.input_size, 3)
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
 def _whole_frame_ms(detector, path: ExecutionPath) -> float:

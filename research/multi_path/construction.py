@@ -34,7 +34,6 @@ class Construction:
     """A network that construction arrived at.
 
     Attributes:
-        config: its shape.
         longest_ms: predicted time of its longest path.
         weight_bytes: memory of the weights, with the copies that narrower widths keep.
         activation_bytes: largest memory of features that are alive at once.
@@ -45,18 +44,10 @@ class Construction:
     weight_bytes: int
     activation_bytes: int
 
-    @property
-    def memory_bytes(self) -> int:
-        """All memory that the memory limit counts."""
-        return self.weight_bytes + self.activation_bytes
-
 
 def building_blocks(family: DetectorConfig) -> DetectorConfig:
     """The network with each building block of a family once: a stage's first block, a further one, every head; one
-    scale.
-
-    The times of its segments and the bytes of its parts give those of every network of the family.
-    """
+    scale. The times of its segments and the bytes of its parts give those of every network of the family."""
     return replace(
         family,
         name=f'{family.name}-blocks',
@@ -87,20 +78,19 @@ def construct(
 
     Args:
         family: the kinds of blocks, the heads from cheapest to dearest, and all that stays as it is.
-        deadline_ms: largest deadline, > 0.
-        memory_mb: memory for weights and features, in 1e6 bytes, > 0.
+        memory_mb: for weights and features, 1e6 bytes.
         predict_ms: time of a segment of `building_blocks(family)` on its largest widths, in ms, by its name, such as
             `skip2@w1.00` for one further block of the third stage, or `head@h1-f1.00-p100`.
         weight_bytes: bytes by part: `stage1` to `stage4` with one block, `skip0` to `skip3` for one further block,
             `pyramid`, `rpn`, and `head0`, `head1`, ...
-        skips: skip operators to place at most, >= 0.
+        skips: skip operators to place at most.
         name_deadline_ms: deadline that the configuration is named after; None: `deadline_ms`.
 
     Raises:
-        ValueError: a limit is not positive and finite, or `skips` is negative.
+        ValueError: a limit is not positive and finite.
         DoesNotFit: the smallest network exceeds a limit.
     """
-    check_limits(deadline_ms, memory_mb, skips)
+    check_limits(deadline_ms, memory_mb)
     cost_model = _CostModel(family, predict_ms, weight_bytes)
 
     def fits(shape: _Shape) -> bool:
@@ -117,9 +107,11 @@ def construct(
             f'the smallest takes {cost_model.longest_ms(smallest):.1f} ms on its longest path and '
             f'{cost_model.memory_bytes(smallest) / 1e6:.1f} MB'
         )
-    shape = _with_blocks(shape, _BOTTLENECK_DEPTHS if family.bottleneck else _BASIC_DEPTHS, fits)
-    shape = _with_heads(shape, range(shape.heads[0] + 1, len(family.heads)), fits)
-    shape = _with_heads(shape, range(shape.heads[0] - 1, -1, -1), fits)
+    depths = _BOTTLENECK_DEPTHS if family.bottleneck else _BASIC_DEPTHS
+    shape = _with_blocks(shape, depths, fits)
+    first = shape.heads[0]
+    shape = _with_heads(shape, range(first + 1, len(family.heads)), fits)
+    shape = _with_heads(shape, range(first - 1, -1, -1), fits)
     longest_ms = cost_model.longest_ms(shape)
     further = tuple(depth - 1 for depth in shape.depths)
     groups = place_skips(further, cost_model.block_ms, skips, _LEAST_SKIP_SHARE * longest_ms)
@@ -134,17 +126,11 @@ def construct(
     )
 
 
-def check_limits(deadline_ms: float, memory_mb: float, skips: int) -> None:
-    """Refuses what no network can be grown under.
-
-    Raises:
-        ValueError: deadline or memory is not positive and finite, or the number of skip operators is negative.
-    """
+def check_limits(deadline_ms: float, memory_mb: float) -> None:
+    """Raises ValueError where deadline or memory is not positive and finite."""
     for name, value, unit in (('deadline', deadline_ms, 'ms'), ('memory', memory_mb, 'MB')):
         if not 0.0 < value < math.inf:
             raise ValueError(f'{name} is {value} {unit}, expected a finite number above 0 {unit}')
-    if skips < 0:
-        raise ValueError(f'skips is {skips}, expected at least 0')
 
 
 def place_skips(
@@ -158,9 +144,7 @@ def place_skips(
 
     Args:
         further: blocks of each stage beyond its first, which always runs.
-        block_ms: time of one of them in ms.
-        skips: operators to place at most.
-        least_ms: shortest time that an operator may cover, ms.
+        block_ms: time of one of them.
 
     Returns:
         Sizes of the groups of each stage, in order, as even as can be, larger ones last.
@@ -246,7 +230,8 @@ class _CostModel:
     def _path_ms(self, shape: _Shape, head: int) -> float:
         path = self._space.largest.replace(proposals=shape.proposals[-1], head=str(head))
         once = sum(self._predict_ms(key) for key in self._space.keys(path))
-        return once + sum((depth - 2) * ms for depth, ms in zip(shape.depths, self.block_ms))
+        further = zip(shape.depths, self.block_ms)
+        return once + sum((depth - 2) * ms for depth, ms in further)
 
     def weight_bytes(self, shape: _Shape) -> int:
         """Sum over the parts."""
@@ -303,9 +288,11 @@ def _with_blocks(
             stage for stage in sorted(growing) if shape.depths[stage] < reference[stage]
         ]:
             stage = min(behind, key=lambda stage: shape.depths[stage] / reference[stage])
-            depths = tuple(depth + (index == stage) for index, depth in enumerate(shape.depths))
-            if fits(replace(shape, depths=depths)):
-                shape = replace(shape, depths=depths)
+            depths = list(shape.depths)
+            depths[stage] += 1
+            grown = replace(shape, depths=tuple(depths))
+            if fits(grown):
+                shape = grown
             else:
                 growing.discard(stage)
     return shape

@@ -30,13 +30,7 @@ _SPENT_ON_MISSES = 0.002
 
 @dataclass(frozen=True)
 class MeasuredLayer:
-    """What was seen of one layer in one state of contention.
-
-    Attributes:
-        counts: its instructions.
-        mean_ms: mean execution time.
-        worst_ms: longest execution time.
-    """
+    """What was seen of one layer in one state of contention: its mean and its longest execution time."""
 
     counts: LayerCounts
     mean_ms: float
@@ -44,11 +38,8 @@ class MeasuredLayer:
 
 
 def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> CoveringModel:
-    """The model that bounds every measured layer's worst time with the least total relative over-estimate.
-
-    Args:
-        layers: measured layers of one family, at least 3.
-        processor: ran them; its L_M and L_S are the worst-case values.
+    """The model that bounds every measured layer's worst time with the least total relative over-estimate; of at least
+    3 layers of one family.
 
     Raises:
         ValueError: no parameters cover the layers.
@@ -102,12 +93,14 @@ def covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> Int
     """
     best: tuple[float, IntervalModel] | None = None
     columns = _columns(layers, processor)
-    nearness = columns[:, 5] / np.maximum(columns[:, 4], np.finfo(float).tiny)
+    tiny = np.finfo(float).tiny
+    nearness = columns[:, 5] / np.maximum(columns[:, 4], tiny)
     for start in (np.inf, -np.inf, np.median(nearness)):
         near_dominates = nearness > start
         for _ in range(_BRANCH_ROUNDS):
             model = _model_for_branches(layers, processor, near_dominates)
-            excess = sum(model.wcet_ms(layer.counts) / layer.worst_ms - 1.0 for layer in layers)
+            ratios = [model.wcet_ms(layer.counts) / layer.worst_ms for layer in layers]
+            excess = sum(ratio - 1.0 for ratio in ratios)
             if best is None or excess < best[0] - 1e-9:
                 best = excess, model
             now = columns[:, 5] * model.conflicting > columns[:, 4] * model.missing
@@ -122,7 +115,8 @@ def _model_for_branches(
 ) -> IntervalModel:
     """Covers every layer by execution and the one memory delay that is taken to be its larger."""
     count = len(layers)
-    columns = _columns(layers, processor) / np.array([layer.worst_ms for layer in layers])[:, None]
+    worst_ms = np.array([layer.worst_ms for layer in layers])
+    columns = _columns(layers, processor) / worst_ms[:, None]
     unit = columns.max(0)
     unit[unit == 0] = 1.0
     columns /= unit
@@ -133,24 +127,19 @@ def _model_for_branches(
     each = np.eye(count)
     of_near = near_dominates[:, None]
     # Unknown besides the 6 parameters: each layer's larger delay, which both delays bound from below.
-    cover = np.hstack(
-        (execution, np.where(of_near, nothing, memory), np.where(of_near, near, nothing), 0 * each)
-    )
-    larger = np.vstack(
-        (
-            np.hstack((0 * execution, memory, nothing, -each)),
-            np.hstack((0 * execution, nothing, near, -each)),
-        )
-    )
-    rows = np.vstack((-cover, larger))
+    cover = np.hstack((execution, memory * ~of_near, near * of_near, 0 * each))
+    of_memory = np.hstack((0 * execution, memory, nothing, -each))
+    of_nearby = np.hstack((0 * execution, nothing, near, -each))
+    rows = np.vstack((-cover, of_memory, of_nearby))
     limits = np.concatenate((-np.ones(count), np.zeros(2 * count)))
-    cost = np.concatenate((execution.sum(0), np.zeros(2), np.ones(count)))
-    bounds = [(0, None)] * 4 + [(0, unit[4]), (0, unit[5])] + [(0, None)] * count
+    of_execution = execution.sum(0)
+    cost = np.concatenate((of_execution, np.zeros(2), np.ones(count)))
+    free = (0, None)
+    shares = [(0, unit[4]), (0, unit[5])]
+    bounds = [free] * 4 + shares + [free] * count
     least = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method='highs')
     if least.x is None:
-        raise ValueError(
-            f'no parameters of the interval model cover {count} layers: {least.message}'
-        )
+        raise ValueError(f'no parameters of the model cover {count} layers: {least.message}')
     most_misses = linprog(
         -np.eye(len(cost))[4],
         A_ub=np.vstack((rows, cost)),
@@ -158,10 +147,11 @@ def _model_for_branches(
         method='highs',
         b_ub=np.append(limits, least.fun + _SPENT_ON_MISSES * count),
     )
-    found = np.maximum((least if most_misses.x is None else most_misses).x[:6], 0.0) / unit
-    model = IntervalModel(
-        processor, tuple(found[:4].tolist()), *np.minimum(found[4:], 1.0).tolist()
-    )
+    solved = least if most_misses.x is None else most_misses
+    found = np.maximum(solved.x[:6], 0.0) / unit
+    execution_terms = tuple(found[:4].tolist())
+    memory_shares = np.minimum(found[4:], 1.0).tolist()
+    model = IntervalModel(processor, execution_terms, *memory_shares)
     # The solver keeps its constraints to a tolerance only.
     short_ms = max(0.0, *(layer.worst_ms - model.wcet_ms(layer.counts) for layer in layers))
     constant = model.execution[3] + short_ms / processor.ms(1.0) * processor.processors

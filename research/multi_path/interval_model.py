@@ -86,21 +86,13 @@ class Processor:
     near_latency_cycles: float
 
     @classmethod
-    def of(
-        cls, facts: DeviceFacts, bandwidth_gb_s: float, cpu_lanes: int = _FEWEST_CPU_LANES
-    ) -> Processor:
-        """The processor of a device.
-
-        Args:
-            facts: the device as read from the machine.
-            bandwidth_gb_s: bandwidth of its memory, see `measure_bandwidth_gb_s`.
-            cpu_lanes: lanes of a core's vector unit, see `read_cpu_lanes`; no matter for a GPU.
-        """
+    def of(cls, facts: DeviceFacts, bandwidth_gb_s: float) -> Processor:
+        """The processor of a device, whose memory has a bandwidth as `measure_bandwidth_gb_s` finds it."""
         on_gpu = facts.kind == 'cuda'
         clock_mhz = facts.clock_mhz or _UNREAD_CLOCK_MHZ
         return cls(
             processors=facts.multiprocessors if on_gpu else facts.threads,
-            lanes=_GPU_LANES if on_gpu else cpu_lanes,
+            lanes=_GPU_LANES if on_gpu else read_cpu_lanes(),
             clock_mhz=clock_mhz,
             line_bytes=_GPU_LINE_BYTES if on_gpu else facts.cache_line_bytes or _CPU_LINE_BYTES,
             bandwidth_gb_s=bandwidth_gb_s,
@@ -221,30 +213,23 @@ class CoveringModel:
 
     fits: tuple[IntervalModel, ...]
 
-    @property
-    def calibration_factor(self) -> float:
-        """The largest factor by which a layer exceeded the bound that the others gave it, 1 if none did."""
-        return max(fit.calibration_factor for fit in self.fits)
-
     def wcet_ms(self, counts: LayerCounts) -> float:
         """The bound of a layer, ms."""
         return max(fit.wcet_ms(counts) for fit in self.fits)
 
 
-def read_cpu_lanes(cpu_info: Path = Path('/proc/cpuinfo')) -> int:
-    """32-bit values in a vector of the CPU; 4 where it names no wider ones, or the file cannot be read."""
-    try:
-        words = set(cpu_info.read_text(encoding='utf-8').split())
-    except OSError:
-        words = set()
-    return max((lanes for flag, lanes in _LANES.items() if flag in words), default=4)
+def read_cpu_lanes() -> int:
+    """32-bit values in a vector of the CPU; as few as any has where it names no wider ones."""
+    words = set(Path('/proc/cpuinfo').read_text(encoding='utf-8').split())
+    found = (lanes for flag, lanes in _LANES.items() if flag in words)
+    return max(found, default=_FEWEST_CPU_LANES)
 
 
-def measure_bandwidth_gb_s(device: str, copy_bytes: int = _COPY_BYTES) -> float:
-    """Bandwidth of the device's memory, GB/s: the fastest of a few copies of so many bytes, read and written."""
+def measure_bandwidth_gb_s(device: str) -> float:
+    """Bandwidth of the device's memory, GB/s: the fastest of a few copies, read and written."""
     import torch
 
-    source = torch.ones(copy_bytes // 4, device=device)
+    source = torch.ones(_COPY_BYTES // 4, device=device)
     target = torch.empty_like(source)
     times_ms = []
     for _ in range(_COPIES):
@@ -253,4 +238,4 @@ def measure_bandwidth_gb_s(device: str, copy_bytes: int = _COPY_BYTES) -> float:
         target.copy_(source)
         synchronise(device)
         times_ms.append(now_ms() - started)
-    return 2 * copy_bytes / min(times_ms) / 1e6
+    return 2 * _COPY_BYTES / min(times_ms) / 1e6

@@ -10,7 +10,7 @@ import multiprocessing
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +48,8 @@ class LayerVisit:
         """The runs that were not interrupted, and the fastest in any case.
 
         A run was interrupted where the system took the processor away. The machine beneath a virtual one does so
-        unseen: without a co-runner, a run that takes much longer than another of its visit counts as interrupted as
-        well. Beside a co-runner it does not, since that may have begun to work in the middle of the visit.
-
-        Args:
-            alone: no co-runner ran.
+        unseen: `alone`, without a co-runner, a run that takes much longer than another of its visit counts as
+        interrupted as well. Beside one it does not, since that may have begun to work in the middle of the visit.
         """
         return tuple(
             value
@@ -81,12 +78,7 @@ class LayerVisit:
 
 
 def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
-    """A function that runs a layer of this shape on random values, channels last.
-
-    Args:
-        shape: of a convolution or a group norm.
-        device: `cpu`, `cuda` or `cuda:INDEX`.
-    """
+    """A function that runs a layer of this shape on random values, channels last."""
     import torch
     from torch.nn import functional as F
 
@@ -141,12 +133,7 @@ def _switches() -> int:
 
 
 class CoRunner:
-    """A second process that runs layers on the same device for a set part of the time. Use as a context.
-
-    Args:
-        device: `cpu`, `cuda` or `cuda:INDEX`.
-        threads: CPU threads that its layers are spread over.
-    """
+    """A second process that runs layers on the same device for a set part of the time. Use as a context."""
 
     def __init__(self, device: str, threads: int = 1) -> None:
         context = multiprocessing.get_context('spawn')  # a forked process cannot use CUDA
@@ -183,14 +170,7 @@ class CoRunner:
         self._process.join()
 
     def use(self, utilisation: float) -> None:
-        """Sets the part of the time that it works, and waits until it does.
-
-        Args:
-            utilisation: 0 to 1.
-
-        Raises:
-            RuntimeError: the process has ended.
-        """
+        """Sets the part of the time that it works, 0 to 1, and waits until it does; RuntimeError where it has ended."""
         if not self._process.is_alive():
             raise RuntimeError(f'the co-runner on {self._device} has ended')
         self._utilisation.value = utilisation
@@ -201,9 +181,7 @@ def _run_co_runner(device: str, threads: int, utilisation, busy_s, worked_s, rea
     import torch
 
     use_threads(threads)
-    calls: Sequence[Callable[[], object]] = [
-        layer_call(shape, device) for shape in _CO_RUNNER_LAYERS
-    ]
+    calls = [layer_call(shape, device) for shape in _CO_RUNNER_LAYERS]
     with torch.inference_mode():
         for call in calls:
             call()

@@ -17,7 +17,7 @@ A bound is made for each utilisation. The contention-oblivious estimate is assum
 without a co-runner; "calibrated" it is raised by the factor with which it covers the fitted layers at that utilisation,
 and has the same allowance.
 
-Prints a table, writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
+Writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -40,14 +40,12 @@ from interval_model import (
     LayerCounts,
     Processor,
     measure_bandwidth_gb_s,
-    read_cpu_lanes,
 )
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 
-from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.extras.evaluation.sample_size import bounded_share
 from deadline_perception.timing.contention.sensors import read_cpu_times
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from layers import ConvolutionShape, GroupNormShape, LayerShape
@@ -161,7 +159,8 @@ def watched(co_runner: CoRunner) -> Iterator[Round]:
 def undisturbed(rounds: list[Round]) -> list[Round]:
     """Rounds without other programs, since these would be co-runners too; at least the quieter half."""
     quiet = [found for found in rounds if found.foreign_cores <= FOREIGN_CORES]
-    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[: -(-len(rounds) // 2)]
+    half = -(-len(rounds) // 2)
+    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[:half]
     return max(quiet, quieter_half, key=len)
 
 
@@ -186,9 +185,8 @@ def visit_all(
     calls: dict[LayerShape, Callable], device: str, rng: random.Random
 ) -> dict[LayerShape, LayerVisit]:
     """Visits every layer once, in random order."""
-    return {
-        shape: visit_layer(calls[shape], device) for shape in rng.sample(list(calls), len(calls))
-    }
+    order = rng.sample(list(calls), len(calls))
+    return {shape: visit_layer(calls[shape], device) for shape in order}
 
 
 def fit_families(
@@ -208,7 +206,7 @@ def measure_layers(device: str, threads: int, seconds: float) -> dict[float, lis
     """Rounds over all layers at every utilisation of the co-runner."""
     rng = random.Random(SEED)
     calls = {shape: layer_call(shape, device) for shape in (*TABLE_VI, *FITTED)}
-    rounds: dict[float, list[Round]] = {utilisation: [] for utilisation in UTILISATIONS}
+    rounds = {utilisation: [] for utilisation in UTILISATIONS}
     with CoRunner(device, threads) as co_runner:
         visit_all(calls, device, rng)  # first calls choose kernels
         end = time.monotonic() + seconds
@@ -252,7 +250,7 @@ def judge_layers(
             row = {
                 'layer': f'{_kind(shape)} {number % (len(TABLE_VI) // 2) + 1}',
                 'kind': _kind(shape),
-                'shape': asdict(shape),
+                'shape': shape,
                 'utilisation': utilisation,
                 'visits': found.visits,
                 'bounded_share': bounded_share(found.visits),
@@ -324,21 +322,14 @@ def summarise(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
     facts = read_device_facts(args.device)
-    processor = Processor.of(facts, measure_bandwidth_gb_s(args.device), read_cpu_lanes())
+    processor = Processor.of(facts, measure_bandwidth_gb_s(args.device))
     counts = {shape: LayerCounts.of(shape, processor) for shape in (*TABLE_VI, *FITTED)}
     rounds = measure_layers(args.device, args.threads, args.seconds)
     kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
-    rows = judge_layers(
-        {
-            utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
-            for utilisation, found in kept.items()
-        },
-        processor,
-        counts,
-    )
+    on_gpu = facts.kind == 'cuda'
+    times = {busy: times_of(found, on_gpu, busy == 0.0) for busy, found in kept.items()}
+    rows = judge_layers(times, processor, counts)
     co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
     summary = summarise(rows, co_runner)
     if facts.kind != 'cpu':
@@ -353,8 +344,8 @@ def main(run: Run) -> None:
         for utilisation, found in rounds.items()
     }
     run.write(
-        device=asdict(facts),
-        processor=asdict(processor),
+        device=facts,
+        processor=processor,
         seconds=args.seconds,
         rounds=told,
         summary=summary,

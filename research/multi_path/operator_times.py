@@ -1,7 +1,6 @@
 """Time of every operator of `street`, `orin` and `paper`: one at a time at each of its settings, the others full.
 
-    python research/multi_path/operator_times.py [--device cpu] [--configurations street orin paper] [--time-scale 1]
-        [--quick]
+    python research/multi_path/operator_times.py [--device cpu] [--configurations street orin paper] [--quick]
 
 Frames of all settings and engines are mixed at random, in rounds, so that what else the machine does falls on all alike:
 computed eagerly, and by the engine of the detector node, on a CPU prepared segments where `profile --all-paths` has
@@ -10,21 +9,18 @@ the detector node uses. `street` has its trained weights, the others random ones
 allows but name next to nothing, so that their final suppression is lighter than a trained network's. `paper` runs at the
 image scales of the multi-path paper, table V, read as lengths of the shorter side (its table VI, with maps of 136x240,
 confirms 540 px): BDD100K 540 to 720, Cityscapes 700 to 950, in multiples of 32. The CPU runs the shorter one of each.
-Prints tables and writes results/operator_times.json, on a GPU with the device in the name; with --quick below
-out/benchmarks.
+Writes results/operator_times.json, on a GPU with the device in the name.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -65,14 +61,7 @@ RANGE_GOAL = 20.0  # of street, as it ships: full path over the cheapest
 
 @dataclass(frozen=True)
 class Case:
-    """One network in one process.
-
-    Attributes:
-        configuration: name of the network's shape.
-        scale: name of its image size in `SCALES`, empty for the configuration's own.
-        threads: CPU threads.
-        seconds: time to measure.
-    """
+    """One network in one process; `scale` is of `SCALES`, empty for the configuration's own size."""
 
     configuration: str
     scale: str
@@ -88,8 +77,8 @@ def cases(device: str, configurations: list[str], quick: bool) -> list[Case]:
         found += [Case('orin', '', threads, 25.0)]
         found += [Case('paper', scale, threads, 50.0) for scale in CPU_SCALES]
     else:
-        found = [Case('street', '', 1, 30.0), Case('orin', '', 1, 30.0)]
-        found += [Case('paper', scale, 1, 30.0) for scale in SCALES]
+        scales = [('street', ''), ('orin', ''), *(('paper', scale) for scale in SCALES)]
+        found = [Case(*one, 1, 30.0) for one in scales]
     return [
         replace(case, seconds=QUICK_S) if quick else case
         for case in found
@@ -129,7 +118,8 @@ def measure(case: Case, device: str) -> dict:
     """Times one case in this process."""
     use_threads(case.threads)
     frames = render_drive(seconds=2.0, width=IMAGE_SIZE[0], height=IMAGE_SIZE[1]).frames
-    images = [frame.load_bgr() for frame in frames[:: max(1, len(frames) // IMAGES)]]
+    apart = max(1, len(frames) // IMAGES)
+    images = [frame.load_bgr() for frame in frames[::apart]]
     network, weights = build(case, device)
     use_engine(network, 'auto', device, WEIGHTS)
     engines = {Eager.identity: Eager(), network.engine.identity: network.engine}
@@ -161,7 +151,8 @@ def measure(case: Case, device: str) -> dict:
             median_ms, p99_ms = quantiles(found, 'p50', 'p99').values()
             row = {'setting': label, 'path': str(path), 'frames': len(found)}
             rows.append({**row, 'median_ms': median_ms, 'p99_ms': p99_ms})
-        share = round(rows[0]['median_ms'] / rows[1]['median_ms'], 2)
+        full_ms, cheapest_ms = (row['median_ms'] for row in rows[:2])
+        share = round(full_ms / cheapest_ms, 2)
         variants.append({'variant': engine, 'rows': rows, 'full_over_cheapest': share})
     return {
         'configuration': case.configuration,
@@ -197,30 +188,18 @@ def show_case(result: dict) -> None:
 
 def main(run: Run) -> None:
     args = run.args
-    todo = [
-        replace(case, seconds=case.seconds * args.time_scale)
-        for case in cases(args.device, args.configurations, args.quick)
-    ]
-    if args.case is not None:
-        args.out.write_text(json.dumps(measure(todo[args.case], args.device)), encoding='utf-8')
-        return
     facts = read_device_facts(args.device)
     if facts.kind != 'cpu':
         run.name = f'operator_times_{facts.slug}'
     measured = []
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / 'case.json'
-        for number, case in enumerate(todo):
-            subprocess.run(
-                [sys.executable, *sys.argv, '--case', str(number), '--out', str(out)],
-                check=True,
-                env={**os.environ, **process_environment(case.threads)},
-            )
-            measured.append(json.loads(out.read_text(encoding='utf-8')))
-            show_case(measured[-1])
-            for variant in measured[-1]['variants']:
-                words = f'{case.configuration}, {variant["variant"]}: full over the cheapest path'
-                run.goal(words, variant['full_over_cheapest'], least=RANGE_GOAL)
+    for case in cases(args.device, args.configurations, args.quick):
+        os.environ |= process_environment(case.threads)
+        with ProcessPoolExecutor(1, get_context('spawn')) as process:
+            measured.append(process.submit(measure, case, args.device).result())
+        show_case(measured[-1])
+        for variant in measured[-1]['variants']:
+            words = f'{case.configuration}, {variant["variant"]}: full over the cheapest path'
+            run.goal(words, variant['full_over_cheapest'], least=RANGE_GOAL)
     run.write(device=facts.name, torch=facts.torch_version, quick=args.quick, cases=measured)
 
 
@@ -231,10 +210,6 @@ if __name__ == '__main__':
         {
             '--device': option('cpu', 'cpu, cuda or cuda:INDEX'),
             '--configurations': option(configurations_of, nargs='+', choices=configurations_of),
-            '--time-scale': option(
-                1.0, 'of the time for each network, in all 3 minutes', above=0.0
-            ),
-            '--case': option(None, argparse.SUPPRESS, type=int),
-        },  # in a process of its own
+        },
         quick=f'{QUICK_S:g} s for each network',
     )

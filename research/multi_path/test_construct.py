@@ -5,7 +5,6 @@ from dataclasses import replace
 import construct
 import pytest
 from construction import activation_bytes, building_blocks
-from weight_memory import weight_bytes
 
 from deadline_perception.extras.configuration_file import find_configuration, save_configuration
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
@@ -33,7 +32,8 @@ def refusal(capsys):
     """Runs the script with arguments, which ends with 1; gives the one line that it says."""
 
     def run(command, *words):
-        status, said = run_alone(command, [*map(str, words)]), capsys.readouterr().err
+        status = run_alone(command, [*map(str, words)])
+        said = capsys.readouterr().err
         assert status == 1 and said.count('\n') == 1, said
         return said
 
@@ -68,7 +68,7 @@ def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
 def test_parts_add_up_to_the_whole_network():
     detector = build_detector(building_blocks(FAMILY), ('vehicle',))
     parts = construct.measure_bytes(detector)
-    assert sum(parts.values()) == weight_bytes(detector)
+    assert sum(parts.values()) == construct.weight_bytes(detector)
     once = sum(parameter.nbytes for parameter in detector.parameters())
     assert sum(parts.values()) > once, 'narrow copies count'
     space = detector.path_space

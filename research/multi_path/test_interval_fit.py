@@ -60,6 +60,7 @@ def test_covers_every_observation(noise: list[float], traffic: float) -> None:
 def test_finds_a_model_that_is_right_without_calibration() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
     model = fit_interval_model(measured(ground_truth, [1.0] * len(COUNTS)), PROCESSOR)
-    assert model.calibration_factor == pytest.approx(1.0, abs=0.02)
+    factors = [fit.calibration_factor for fit in model.fits]
+    assert max(factors) == pytest.approx(1.0, abs=0.02)
     held_out = LayerCounts.of(ConvolutionShape(192, 224, 1, 1, 33, 57), PROCESSOR)
     assert model.wcet_ms(held_out) == pytest.approx(ground_truth.wcet_ms(held_out), rel=0.02)

@@ -21,7 +21,7 @@ import argparse
 import statistics
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,8 +68,9 @@ def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
         for operator in space.operators
         if operator.name in ('proposals', 'head')
     }
+    widest_first = space.operator('width').settings[::-1]
     widths = {
-        'width': space.operator('width').settings[::-1][len(space.operator('width').settings) // 2],
+        'width': widest_first[len(widest_first) // 2],
         'pyramid_width': space.smallest['pyramid_width'],
     }
     return {
@@ -83,11 +84,7 @@ def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
 
 
 class StepCost:
-    """Operations of training steps, counted on tensors without data.
-
-    Args:
-        network: any; its configuration and number of classes count.
-    """
+    """Operations of training steps of networks of this shape, counted on tensors without data."""
 
     def __init__(self, network: FasterRcnn) -> None:
         self._network = FasterRcnn(network.config, network.class_names).to('meta').train()
@@ -159,13 +156,14 @@ def verdicts(runs: list[dict]) -> list[dict]:
     """
     rows = []
     for what in ('longest path', 'mean of paths'):
-        values: dict[str, list[float]] = {name: [] for name in COMPARED}
+        values = {name: [] for name in COMPARED}
         for run in runs:
             scores = [100 * path['pooled_ap'] for path in run['paths'].values()]
             of_run = scores[0] if what == 'longest path' else statistics.fmean(scores)
             values[run['strategy']].append(of_run)
         for rival in RIVALS:
-            spread = max(max(values[name]) - min(values[name]) for name in (OURS, rival))
+            pair = values[OURS], values[rival]
+            spread = max(max(scores) - min(scores) for scores in pair)
             gain = statistics.fmean(values[OURS]) - statistics.fmean(values[rival])
             several = len(values[OURS]) > 1
             rows.append(
@@ -188,7 +186,8 @@ def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], title: str) -> 
         cells = []
         for name in paths:
             values = [100 * run['paths'][name]['pooled_ap'] for run in own]
-            cells.append(f'{statistics.fmean(values):.1f} ±{(max(values) - min(values)) / 2:.1f}')
+            half_range = (max(values) - min(values)) / 2
+            cells.append(f'{statistics.fmean(values):.1f} ±{half_range:.1f}')
         seconds = statistics.fmean(run['seconds'] for run in own)
         rows.append((strategy, *cells, own[0]['steps'], seconds, len(own)))
     show(
@@ -251,7 +250,7 @@ def main(run: Run) -> None:
     facts = read_device_facts(args.device)
     run.name = f'training_strategies_{args.config}_scratch_{facts.slug}'
     run.write(
-        device=asdict(facts),
+        device=facts,
         start='random weights',
         batch=args.batch,
         learning_rate=args.learning_rate,

@@ -21,13 +21,12 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from rich.progress import track
 
-from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
@@ -44,7 +43,6 @@ from deadline_perception.timing.path_bound import (
 )
 from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
-from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
@@ -56,24 +54,15 @@ WATCHED_S = 3.0
 GOAL_OVER_P99 = 1.3
 
 
-@dataclass(frozen=True)
-class Frames:
-    """Frames of some paths in the order in which they ran: the path of each, and its time in ms."""
-
-    paths: tuple[ExecutionPath, ...]
-    times_ms: np.ndarray
+Frames = list[tuple[ExecutionPath, float]]  # in the order in which they ran: path, and time in ms
 
 
 def main(run: Run) -> None:
     args = run.args
-    restart_with_environment(args.threads)
-    use_threads(args.threads)
     weights = find_weights(DEFAULT_WEIGHTS)
-    facts = read_device_facts(args.device)
     detector = load_detector(weights, args.device)
     use_engine(detector, 'auto', args.device, weights)
-    images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
-    profile, found = measure(run, detector, images, weights, facts)
+    profile, found = measure(run, detector, weights)
     for title, rows in found.items():
         show(
             title,
@@ -95,17 +84,13 @@ def main(run: Run) -> None:
         'segments': len(profile.segments),
         'frames': args.frames,
     }
-    run.write(**{part: {**about, 'rows': rows} for part, rows in found.items()})
+    parts = {part: {**about, 'rows': rows} for part, rows in found.items()}
+    run.write(**parts)
 
 
-def measure(
-    run: Run,
-    detector,
-    images: list[np.ndarray],
-    weights: Path,
-    facts: DeviceFacts,
-) -> tuple[LatencyProfile, dict[str, list[dict]]]:
+def measure(run: Run, detector, weights: Path) -> tuple[LatencyProfile, dict[str, list[dict]]]:
     """Times of this machine, and what the bounds made of them hold here."""
+    images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     frames = 400 if run.quick else run.args.frames
     gaps, watched_ms = watch_interruptions(WATCHED_S)
     profile = measure_profile(
@@ -121,7 +106,7 @@ def measure(
     watched_ms += later_ms
     judged = random.Random(0).sample(list(detector.path_space), JUDGED_PATHS)
     alone = run_frames(detector, images, judged, frames // 2, 'alone')
-    with busy_programs(facts.cores):
+    with busy_programs(read_device_facts(run.args.device).cores):
         beside = run_frames(detector, images, judged, frames // 2, 'beside a program per core')
     table = fit_wcet(
         {key: getattr(times, EXECUTION) for key, times in profile.segments.items()},
@@ -142,11 +127,12 @@ def run_frames(
 ) -> Frames:
     """Frames of paths in turn."""
     rng = random.Random(11)
+    turns = [paths[number % len(paths)] for number in range(count)]
     ran = []
-    for number in track(range(count), words):
-        path = paths[number % len(paths)]
-        ran.append((path, time_frame(detector, rng.choice(images), path)[0]))
-    return Frames(tuple(path for path, _ in ran), np.array([time_ms for _, time_ms in ran]))
+    for path in track(turns, words):
+        time_ms, _ = time_frame(detector, rng.choice(images), path)
+        ran.append((path, time_ms))
+    return ran
 
 
 def bounds(
@@ -158,9 +144,10 @@ def bounds(
     """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
     rows = []
     for load, frames in judged.items():
-        bound_ms = np.array([forecast.forecast_ms(path) for path in frames.paths])
-        by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
-        for path, time_ms in zip(frames.paths, frames.times_ms):
+        times_ms = np.array([time_ms for _, time_ms in frames])
+        bound_ms = np.array([forecast.forecast_ms(path) for path, _ in frames])
+        by_path = defaultdict(list)
+        for path, time_ms in frames:
             by_path[path].append(time_ms)
         over = [
             forecast.forecast_ms(path) / float(np.quantile(times, 0.99))
@@ -173,9 +160,9 @@ def bounds(
                 'bound': 'wcet, as it is shipped',
                 'load': load,
                 'frames': len(bound_ms),
-                'overruns': float(np.mean(frames.times_ms > bound_ms)),
+                'overruns': float(np.mean(times_ms > bound_ms)),
                 'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
-                'over_latency_median': float(np.median(bound_ms / frames.times_ms)),
+                'over_latency_median': float(np.median(bound_ms / times_ms)),
             }
         )
     return rows
@@ -184,15 +171,12 @@ def bounds(
 def _slowdowns(profile: LatencyProfile, space: PathSpace, frames: Frames) -> np.ndarray:
     """Median of the 20 frames before over what was expected of them, at least 1."""
     expected = SegmentForecast(space, {key: times.p50 for key, times in profile.segments.items()})
-    ratios = [
-        time_ms / expected.forecast_ms(path) for path, time_ms in zip(frames.paths, frames.times_ms)
-    ]
-    return np.array(
-        [
-            max(1.0, statistics.median(ratios[max(0, at - 20) : at] or [1.0]))
-            for at in range(len(ratios))
-        ]
-    )
+    ratios = [time_ms / expected.forecast_ms(path) for path, time_ms in frames]
+    slowdowns = []
+    for at in range(len(ratios)):
+        before = ratios[max(0, at - 20) : at] or [1.0]
+        slowdowns.append(max(1.0, statistics.median(before)))
+    return np.array(slowdowns)
 
 
 def budgets(
@@ -212,8 +196,7 @@ def budgets(
         'wcet': FrontierPolicy(space, worst, quality),
     }
     calibrator = make_calibrator(NetworkOptions(model=''), expected, None)[0]
-    outcomes: dict[tuple[float, str], list[float]] = defaultdict(list)
-    late: dict[tuple[float, str], int] = defaultdict(int)
+    found = defaultdict(list)
     for _ in track(range(count), 'budgets'):
         for budget_ms in BUDGETS_MS:
             for name in rng.sample(list(policies), len(policies)):
@@ -223,16 +206,17 @@ def budgets(
                 if name == 'calibrated':
                     calibrator.observe(expected.forecast_ms(choice.path), took_ms)
                 is_late = took_ms > budget_ms
-                outcomes[budget_ms, name].append(0.0 if is_late else quality.quality(choice.path))
-                late[budget_ms, name] += is_late and choice.feasible
-    for (budget_ms, name), values in sorted(outcomes.items()):
+                ap = 0.0 if is_late else quality.quality(choice.path)
+                found[budget_ms, name].append((ap, is_late and choice.feasible))
+    for (budget_ms, name), values in sorted(found.items()):
+        ap, late = np.mean(values, axis=0).tolist()
         rows.append(
             {
                 'budget_ms': budget_ms,
                 'bounds': name,
                 'frames': len(values),
-                'ap': float(np.mean(values)),
-                'late_though_feasible': late[budget_ms, name] / len(values),
+                'ap': ap,
+                'late_though_feasible': late,
             }
         )
     return rows

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.json_file import read_object
 from deadline_perception.extras.rendered_drive.single_object import render_views
 from deadline_perception.extras.several_networks.classifier.classes import SIGN_FACES
@@ -31,7 +31,6 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import ROOT, Run, option, run_script, show, turns
@@ -55,7 +54,7 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
     ]
     paths = list(network.path_space)
     rng = random.Random(0)
-    times_ms: list[list[float]] = [[] for _ in paths]
+    times_ms = [[] for _ in paths]
     for number, level in turns(range(len(paths)), jobs + 5):
         total_ms, _ = time_frame(network, rng.choice(crops), paths[level])
         after_each()
@@ -71,11 +70,6 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
     ]
 
 
-def total_accuracy(quality: TotalAccuracy, level: int) -> list[float]:
-    """TOT of one level at every period."""
-    return [quality.quality(level, period_ms, SPEED_MPS) for period_ms in PERIODS_MS]
-
-
 def deviations(quality: TotalAccuracy) -> list[float]:
     """Distances of Monte Carlo from the exact value, in standard errors, of every level and period that chance
     moves."""
@@ -85,7 +79,8 @@ def deviations(quality: TotalAccuracy) -> list[float]:
         for period_ms in PERIODS_MS[2:]:
             share, error = sampled(quality, level, period_ms, rng)
             if error > 0.0:
-                found.append(abs(share - quality.quality(level, period_ms, SPEED_MPS)) / error)
+                exact = quality.quality(level, period_ms, SPEED_MPS)
+                found.append(abs(share - exact) / error)
     return found
 
 
@@ -95,8 +90,10 @@ def sampled(
     """Total accuracy by Monte Carlo, and its standard error."""
     widths = np.array(quality.approach.widths_px(period_ms, SPEED_MPS))
     accuracies = [quality.table.at(level, width) for width in widths]
-    won = (rng.random((TRIALS, len(widths))) < accuracies) @ widths**2
-    share = float(np.mean(2 * won > (widths**2).sum()))
+    areas = widths**2
+    is_right = rng.random((TRIALS, len(widths))) < accuracies
+    won = is_right @ areas
+    share = float(np.mean(2 * won > areas.sum()))
     return share, math.sqrt(share * (1.0 - share) / TRIALS)
 
 
@@ -153,8 +150,6 @@ def show_levels(result: dict) -> None:
 def main(run: Run) -> None:
     args = run.args
     jobs = 20 if args.quick else args.jobs
-    restart_with_environment(1)
-    use_threads(1)
     network, weights = load_network(MODEL, 'cpu', ROOT / 'models', 'eager')
     content = read_object(weights.with_suffix('.quality.json'), 'accuracy table')
     accuracy = content['accuracy_of']['traffic_sign']
@@ -181,9 +176,7 @@ def main(run: Run) -> None:
         'jobs': jobs,
         'weights_hash': network.weights_hash,
         'speed_mps': SPEED_MPS,
-        'approach': {
-            name: getattr(APPROACH, name) for name in ('distance_m', 'size_px_m', 'largest_px')
-        },
+        'approach': APPROACH,
         'sizes_px': content['sizes_px'],
         'periods_ms': PERIODS_MS,
         'levels': [
@@ -192,7 +185,10 @@ def main(run: Run) -> None:
                 'ratio': path['level'],
                 **{name: round(value, 4) for name, value in times[number].items()},
                 'accuracy': accuracy[number],
-                'total_accuracy': [round(value, 5) for value in total_accuracy(quality, number)],
+                'total_accuracy': [
+                    round(quality.quality(number, period_ms, SPEED_MPS), 5)
+                    for period_ms in PERIODS_MS
+                ],
             }
             for number, path in enumerate(network.path_space)
         ],
@@ -214,4 +210,5 @@ if __name__ == '__main__':
             '--jobs': option(10_000, 'jobs of each level that are timed', least=1),
         },
         quick='20 jobs',
+        threads=1,
     )

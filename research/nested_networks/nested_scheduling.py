@@ -6,8 +6,7 @@ The experiment of the nested-network thesis, section 4.2: ten made-up nested net
 rises with level and size of the object and whose quality is the total accuracy of problem 3.1 at six periods each;
 greedy, random and worst selection, and the sum of the highest qualities whether schedulable or not (there called
 maximum). Beside them the improved greedy method and the optimum, which the thesis did not have. Times are those of 12
-tasks of 60 options. Prints a table and writes results/nested_scheduling.json; with --quick below
-out/benchmarks.
+tasks of 60 options. Writes results/nested_scheduling.json.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import math
 import random
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -90,10 +89,10 @@ def made_up_task(rng: np.random.Generator, longest_ms: tuple[float, float]) -> l
     ]
 
 
-def made_up_set(rng: np.random.Generator, longest_ms: tuple[float, float]) -> list[list[Option]]:
-    """Ten networks that are schedulable at least at their lowest options; others are drawn anew."""
+def schedulable(draw: Callable[[], list[list[Option]]]) -> list[list[Option]]:
+    """Networks that are schedulable at least at their lowest options; others are drawn anew."""
     while True:
-        tasks = [made_up_task(rng, longest_ms) for _ in range(TASKS)]
+        tasks = draw()
         try:
             allocate(tasks, Method.GREEDY)
             return tasks
@@ -196,19 +195,16 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
     rows = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
-        rows.append(compare(made_up_set(rng, longest_ms), seed))
+        tasks = schedulable(lambda: [made_up_task(rng, longest_ms) for _ in range(TASKS)])
+        rows.append(compare(tasks, seed))
     found = summarise(rows)
     rng = np.random.default_rng(1_000_000)
     pool = [made_up_task(rng, longest_ms) for _ in range(max(TIMED_TASKS, timed))]
-    sets = []
-    while len(sets) < timed:
-        tasks = [pool[at] for at in rng.choice(len(pool), TIMED_TASKS, replace=False)]
-        try:
-            allocate(tasks, Method.GREEDY)
-            sets.append(tasks)
-        except Infeasible:
-            continue
-    spent = time_methods(sets)
+
+    def drawn() -> list[list[Option]]:
+        return [pool[at] for at in rng.choice(len(pool), TIMED_TASKS, replace=False)]
+
+    spent = time_methods([schedulable(drawn) for _ in range(timed)])
     times_ms = {
         method: {'median': statistics.median(row), 'p95': float(np.quantile(row, 0.95))}
         for method, row in spent.items()

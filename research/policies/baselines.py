@@ -13,13 +13,7 @@ from deadline_perception.timing.time_model import Forecast
 
 
 class FixedPath:
-    """Always the same path, however little time is left: an ordinary detector.
-
-    Args:
-        path: the path of every frame.
-        forecast: expected idle times.
-        quality: expected average precision of the paths.
-    """
+    """Always the same path, however little time is left: an ordinary detector."""
 
     name = 'fixed'
     keeps_bounds = False
@@ -63,9 +57,6 @@ class Reactive(FixedPath):
     of paths of one network (its models are networks), and the threshold is the time that the frame had, which moves.
 
     Args:
-        path_space: all paths of the network.
-        forecast: expected idle times.
-        quality: expected average precision of the paths.
         to_the_lowest: descend to the lowest rung (N-step) instead of by one (1-step).
         rungs: most paths of the ladder, >= 2: the best ones at times spread evenly, on a logarithmic scale, from the
             cheapest path to the best. The paper's set has three networks, after its pruning.
@@ -101,13 +92,14 @@ class Reactive(FixedPath):
 def spread_evenly(
     frontier: list[tuple[ExecutionPath, float, float]], rungs: int
 ) -> list[ExecutionPath]:
-    """Paths of a frontier nearest to times spread evenly on a logarithmic scale, both ends among them, each once.
-
-    Args:
-        frontier: path, time in ms and quality, ascending; at least one.
-        rungs: most paths, >= 2.
-    """
+    """Paths of a frontier nearest to times spread evenly on a logarithmic scale, both ends among them, each once: of
+    path, time in ms and quality, ascending, at most as many as rungs, of which there are at least 2."""
     logs = [math.log(max(time_ms, 1e-9)) for _, time_ms, _ in frontier]
-    wanted = [logs[0] + (logs[-1] - logs[0]) * step / (rungs - 1) for step in range(rungs)]
-    nearest = {min(range(len(logs)), key=lambda index: abs(logs[index] - log)) for log in wanted}
+    width = logs[-1] - logs[0]
+    wanted = [logs[0] + width * step / (rungs - 1) for step in range(rungs)]
+
+    def nearest_to(log: float) -> int:
+        return min(range(len(logs)), key=lambda index: abs(logs[index] - log))
+
+    nearest = set(map(nearest_to, wanted))
     return [frontier[index][0] for index in sorted(nearest)]

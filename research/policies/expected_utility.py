@@ -26,16 +26,12 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     so far, which tells whether it shares its core. The factor decides nothing: it states the bound of the path, which
     alone holds the target miss probability, and which may exceed the time left. Of equal paths, such as all without
     time left whose late results are worth nothing, the cheapest. At a re-decision the planned path is kept unless
-    another gains more than `keep_epsilon`.
+    another gains more than `FrontierPolicy` asks for, of utility.
 
     Args:
-        path_space, forecast, quality: as for `FrontierPolicy`.
         miss_cost: quality that one late frame costs besides its own, at least 0; at 0 as much quality as
             possible comes in time.
         late_worth: share of its quality that a result has when it is late, 0 to 1; 0 where something else stands in.
-        belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
-        keep_epsilon: see there; here of utility.
-        paths: see there.
     """
 
     name = 'expected_utility'
@@ -49,15 +45,13 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         *,
         miss_cost: float,
         late_worth: float = 0.0,
-        belief: SlowdownBelief | None = None,
-        keep_epsilon: float = 0.005,
         paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
-        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
+        super().__init__(path_space, forecast, quality, paths=paths)
         self._miss_cost = miss_cost
         self._late_worth = late_worth
-        self._belief = belief or SlowdownBelief()
-        self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
+        self._belief = SlowdownBelief()
+        self._tables = [None] * len(self._frontiers)
         self._whole_ms = 0.0  # of the path that was chosen last
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
@@ -82,25 +76,16 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         begin = frontiers.begins[group]
         end = frontiers.begins[group + 1]
         whole_ms = self._remaining_ms.item(0, planned)
-        run_ms = whole_ms - self._remaining_ms.item(segment, planned)
-        begun = (
-            (elapsed_ms / run_ms, run_ms / whole_ms) if run_ms > 0.0 and elapsed_ms > 0.0 else None
-        )
+        planned_ms = self._remaining_ms.item(segment, planned)
+        run_ms = whole_ms - planned_ms
+        is_known = run_ms > 0.0 and elapsed_ms > 0.0
+        begun = (elapsed_ms / run_ms, run_ms / whole_ms) if is_known else None
         utilities = self._utilities(segment, begin, end, remaining_ms, begun)
         best = int(np.argmax(utilities))
         # Where no path is as cheap as the planned one, noise has made it cheaper than the frontier's begin.
-        kept = (
-            bisect_right(
-                frontiers.remaining_ms, self._remaining_ms.item(segment, planned), begin, end
-            )
-            - 1
-            - begin
-        )
-        if (
-            kept >= 0
-            and frontiers.members[begin + kept] == planned
-            and (utilities[best] - utilities[kept] <= self._keep_epsilon)
-        ):
+        kept = bisect_right(frontiers.remaining_ms, planned_ms, begin, end) - 1 - begin
+        is_there = kept >= 0 and frontiers.members[begin + kept] == planned
+        if is_there and utilities[best] - utilities[kept] <= self._keep_epsilon:
             best = kept
         return self._chosen(segment, frontiers, begin, begin + best, remaining_ms, factor)
 

@@ -7,7 +7,7 @@ they judge time alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from baselines import FixedPath
@@ -33,13 +33,7 @@ _LEAST_DEVIATION = 1e-3
 
 
 class _ChosenOnce(FixedPath):
-    """Chooses among some paths as a frame begins.
-
-    Args:
-        paths: to choose from, at least one.
-        forecast: expected idle times.
-        quality: expected average precision.
-    """
+    """Chooses among some paths, at least one, as a frame begins."""
 
     def __init__(
         self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
@@ -53,15 +47,16 @@ class _ChosenOnce(FixedPath):
 
     def _choice(self, at: int, bound_ms: float, remaining_ms: float) -> Choice:
         self._chosen = at
+        forecast_ms = float(self._ms[at])
+        quality = float(self._qualities[at])
         fits = bound_ms <= remaining_ms
-        return Choice(
-            self.paths[at], float(self._ms[at]), bound_ms, fits, float(self._qualities[at])
-        )
+        return Choice(self.paths[at], forecast_ms, bound_ms, fits, quality)
 
     def _ratio(self, latency_ms: float, remaining_ms: float) -> float:
         """Time over forecast of the frame before; at least that of its time where it was late."""
-        took_ms = latency_ms if latency_ms < math.inf else max(remaining_ms, self._ms[self._chosen])
-        return max(float(took_ms / self._ms[self._chosen]), 1e-3)
+        expected_ms = self._ms[self._chosen]
+        took_ms = latency_ms if latency_ms < math.inf else max(remaining_ms, expected_ms)
+        return max(float(took_ms / expected_ms), 1e-3)
 
 
 class Alert(_ChosenOnce):
@@ -84,7 +79,8 @@ class Alert(_ChosenOnce):
         deviation = max(math.sqrt(self._variance), _LEAST_DEVIATION)
         chances = ndtr((max(remaining_ms, 0.0) / self._ms - self._mean) / deviation)
         at = int(np.argmax(chances * self._qualities))
-        return self._choice(at, float(self._ms[at] * max(self._mean, 1e-3)), remaining_ms)
+        bound_ms = float(self._ms[at] * max(self._mean, 1e-3))
+        return self._choice(at, bound_ms, remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """See `Policy.observe`."""
@@ -100,11 +96,8 @@ class Alert(_ChosenOnce):
 
 class ConformalPid(_ChosenOnce):
     """The best path whose forecast times a conformal quantile fits: quantile tracking and an integrator, without a
-    scorecaster (Angelopoulos, Candes, Tibshirani 2023, Conformal PID Control, section 2).
-
-    Args:
-        alpha: target share of frames beyond the bound.
-    """
+    scorecaster (Angelopoulos, Candes, Tibshirani 2023, Conformal PID Control, section 2). `alpha` is the target share
+    of frames beyond the bound."""
 
     name = 'conformal_pid'
 
@@ -125,7 +118,9 @@ class ConformalPid(_ChosenOnce):
         """See `Policy.plan`; `factor` is not looked at."""
         bounds_ms = self._ms * math.exp(self._quantile)
         fits = np.flatnonzero(bounds_ms <= remaining_ms)
-        at = int(fits[np.argmax(self._qualities[fits])]) if len(fits) else 0
+        at = 0
+        if len(fits):
+            at = int(fits[np.argmax(self._qualities[fits])])
         return self._choice(at, float(bounds_ms[at]), remaining_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
@@ -149,8 +144,7 @@ class PressureTiers(_ChosenOnce):
     """Few resident tiers; one down where pressure is high, one up after some calm frames (after the abstract of RAMS,
     arXiv 2606.14716, whose thresholds are its machines' own). Pressure is the share of its time that a frame took.
 
-    Args:
-        paths, forecast, quality: of which the tiers are taken, evenly spread over the logarithm of time.
+    The tiers are evenly spread over the logarithm of time.
     """
 
     name = 'pressure_tiers'
@@ -161,7 +155,8 @@ class PressureTiers(_ChosenOnce):
         super().__init__(paths, forecast, quality)
         logs = np.log(self._ms)
         wanted = np.linspace(logs[0], logs[-1], _RAMS_TIERS)
-        self._tiers = [int(np.argmin(np.abs(logs - log))) for log in wanted]
+        nearest = np.abs(logs - wanted[:, None]).argmin(1)
+        self._tiers = nearest.tolist()
         self._tier = _RAMS_TIERS - 1
         self._calm = 0
 
@@ -179,3 +174,25 @@ class PressureTiers(_ChosenOnce):
         elif self._calm >= _RAMS_CALM:
             self._tier = min(self._tier + 1, _RAMS_TIERS - 1)
             self._calm = 0
+
+
+class StaticTable(_ChosenOnce):
+    """The best path whose 99th percentile, measured beforehand, fits, else the shortest: the static choice of Pylot
+    (Gog et al. 2021), without bounds, calibration or contention."""
+
+    name = 'static_p99'
+
+    def __init__(
+        self, p99_ms: Mapping[ExecutionPath, float], forecast: Forecast, quality: Quality
+    ) -> None:
+        super().__init__(list(p99_ms), forecast, quality)
+        self._p99_ms = np.array([p99_ms[path] for path in self.paths])
+        best_first = np.lexsort((self._p99_ms, -self._qualities))
+        self._best_first = best_first.tolist()
+        self._shortest = int(np.argmin(self._p99_ms))
+
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
+        """See `Policy.plan`; `factor` is not looked at."""
+        fitting = (at for at in self._best_first if self._p99_ms[at] <= remaining_ms)
+        at = next(fitting, self._shortest)
+        return self._choice(at, float(self._p99_ms[at]), remaining_ms)

@@ -43,7 +43,8 @@ class SlowdownBelief:
         # [scatters, modes, places].
         self._above = above + _OUTLIERS * (_PLACES[-1] - _PLACES) / width
         self._above_flat = self._above.reshape(scatters * modes, -1)
-        self._peaks = (1.0 - _OUTLIERS) / (math.sqrt(2.0 * math.pi) * _SCATTERS[:, None])
+        areas = math.sqrt(2.0 * math.pi) * _SCATTERS[:, None]
+        self._peaks = (1.0 - _OUTLIERS) / areas
         self._first_share = np.full(modes, 1.0 - _SECOND)
         self._second_share = np.full(modes, _SECOND)
         self._ones = np.ones(modes)
@@ -59,11 +60,8 @@ class SlowdownBelief:
         self._predict()
 
     def observe(self, ratio: float) -> None:
-        """Takes in one frame.
-
-        Args:
-            ratio: latency over expected idle time, > 0. One outside [0.7, 9.5] tells as much as the nearer limit.
-        """
+        """Takes in the latency of a frame over its expected idle time, > 0; one outside [0.7, 9.5] tells as much as the
+        nearer limit."""
         self._update(self._likelihoods(ratio, 1.0))
 
     def observe_at_least(self, ratio: float) -> None:
@@ -96,14 +94,15 @@ class SlowdownBelief:
     def _likelihoods(self, ratio: float, share: float) -> np.ndarray:
         """How likely such a ratio of a share of a frame is of each mode, `[scatters, modes]`."""
         narrower = math.sqrt(share)
-        scaled = (min(max(math.log(ratio), _MODES[0]), _MODES[-1]) - _MODES) * (
-            narrower / _SCATTERS[:, None]
-        )
+        log_ratio = min(max(math.log(ratio), _MODES[0]), _MODES[-1])
+        scaled = (log_ratio - _MODES) * (narrower / _SCATTERS[:, None])
         return narrower * self._peaks * np.exp(-0.5 * scaled * scaled) + self._outlier_density
 
     def _update(self, likelihoods: np.ndarray) -> None:
         """Takes in how likely a frame is of each mode, `[scatters, modes]`."""
-        drawn = ((1.0 - _SECOND) * likelihoods)[:, :, None] + (_SECOND * likelihoods)[:, None, :]
+        of_first = (1.0 - _SECOND) * likelihoods
+        of_second = _SECOND * likelihoods
+        drawn = of_first[:, :, None] + of_second[:, None, :]
         drawn *= self._drawn
         staying = self._staying * likelihoods[:, :, None]
         goes_on = (1.0 - _ENDS) / (drawn.sum() + staying.sum())
@@ -125,4 +124,5 @@ class SlowdownBelief:
 
     @staticmethod
     def _place(log_ratio: float) -> int:
-        return min(max(round((log_ratio - _PLACES[0]) / _STEP), 0), len(_PLACES) - 1)
+        place = round((log_ratio - _PLACES[0]) / _STEP)
+        return min(max(place, 0), len(_PLACES) - 1)

@@ -30,16 +30,9 @@ DECIDED = (SKIP, PROPOSALS, SWITCH)
 
 
 def largest_that_fits(path_space: PathSpace, forecast: Forecast, budget_ms: float) -> ExecutionPath:
-    """The path to start `ThresholdPolicy` from, known before the frames are.
-
-    Args:
-        path_space: all paths of the network.
-        forecast: expected idle times.
-        budget_ms: smallest time that a frame may take, less any reserve.
-
-    Returns:
-        The largest path with the other operators (widths) at those settings which, among all whose cheapest path fits
-        the budget, have the longest one; at those of the shortest cheapest path when none does.
+    """The path to start `ThresholdPolicy` from, known before the frames are: the largest one with the other operators
+    (widths) at those settings which, among all whose cheapest path fits the budget, have the longest one; at those of
+    the shortest cheapest path when none does. The budget is the smallest time that a frame may take, less any reserve.
     """
     given = [operator for operator in path_space.operators if operator.kind not in DECIDED]
     choices = [
@@ -47,19 +40,15 @@ def largest_that_fits(path_space: PathSpace, forecast: Forecast, budget_ms: floa
         for settings in itertools.product(*(operator.settings for operator in given))
     ]
 
-    def forecast_ms(path: ExecutionPath, choice: dict) -> float:
-        return forecast.forecast_ms(path.replace(**choice))
+    def least_ms(choice: dict) -> float:
+        return forecast.forecast_ms(path_space.smallest.replace(**choice))
 
-    fitting = [
-        choice for choice in choices if forecast_ms(path_space.smallest, choice) <= budget_ms
-    ]
-    if not fitting:
-        return path_space.largest.replace(
-            **min(choices, key=lambda choice: forecast_ms(path_space.smallest, choice))
-        )
-    return path_space.largest.replace(
-        **max(fitting, key=lambda choice: forecast_ms(path_space.largest, choice))
-    )
+    def most_ms(choice: dict) -> float:
+        return forecast.forecast_ms(path_space.largest.replace(**choice))
+
+    fitting = [choice for choice in choices if least_ms(choice) <= budget_ms]
+    chosen = max(fitting, key=most_ms) if fitting else min(choices, key=least_ms)
+    return path_space.largest.replace(**chosen)
 
 
 class ThresholdPolicy:
@@ -70,9 +59,8 @@ class ThresholdPolicy:
     of proposals is chosen as if the time of a head were proportional to it.
 
     Args:
-        path_space: all paths of a network that has one operator of the kind proposals and, after it, one switch.
-        forecast: expected idle times.
-        quality: expected average precision of the paths, reported only.
+        path_space: of a network that has one operator of the kind proposals and, after it, one switch.
+        quality: reported only.
         start: gives the settings that are not decided, such as widths; by default the largest path.
     """
 
@@ -145,7 +133,8 @@ class ThresholdPolicy:
             for head, time_ms in enumerate(times_ms)
             if time_ms * factor <= remaining_ms
         ]
-        return self._switch.settings[max(fitting)[1] if fitting else times_ms.index(min(times_ms))]
+        chosen = max(fitting)[1] if fitting else times_ms.index(min(times_ms))
+        return self._switch.settings[chosen]
 
     def _decide(
         self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float

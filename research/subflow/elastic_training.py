@@ -29,6 +29,7 @@ Loss = Callable[[object, object], Tensor]
 # of the iterations that train the largest sub-network that fits; the others any that fits
 _LARGEST_SHARE = 0.5
 MISS_PROBABILITY = 0.01
+_ROUNDS = 5  # of each setting whose times count, after one that does not
 _MOMENTUM = 0.9
 _MOST_NORM = 5.0  # of a gradient over all weights; larger ones are scaled down
 
@@ -46,10 +47,11 @@ def distillation_loss(outputs: tuple[Tensor, Tensor], targets: tuple[Tensor, Ten
         targets: the same, of the whole network; an anchor's offsets count by its probability of being an object.
     """
     objects = 1.0 - targets[0].softmax(-1)[..., 0]
-    boxes = (F.smooth_l1_loss(outputs[1], targets[1], reduction='none').sum(-1) * objects).sum()
-    classes = F.kl_div(
-        outputs[0].log_softmax(-1), targets[0].log_softmax(-1), reduction='none', log_target=True
-    ).sum()
+    box_errors = F.smooth_l1_loss(outputs[1], targets[1], reduction='none').sum(-1)
+    boxes = (box_errors * objects).sum()
+    found = outputs[0].log_softmax(-1)
+    wanted = targets[0].log_softmax(-1)
+    classes = F.kl_div(found, wanted, reduction='none', log_target=True).sum()
     return (classes + boxes) / objects.sum().clamp(min=1.0)
 
 
@@ -111,11 +113,7 @@ def gradients(
 
 
 class ActiveDescent:
-    """Stochastic gradient descent with momentum on the weights of active neurons.
-
-    Args:
-        learning_rate: > 0.
-    """
+    """Stochastic gradient descent with momentum on the weights of active neurons."""
 
     def __init__(self, learning_rate: float) -> None:
         self.learning_rate = learning_rate
@@ -128,7 +126,8 @@ class ActiveDescent:
             return
         stretches = [stretch.detach() for stretch, _, _ in found]
         slopes = [slope for _, _, slope in found]
-        norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
+        norms = torch.stack(torch._foreach_norm(slopes))
+        norm = float(torch.linalg.vector_norm(norms))
         if not math.isfinite(norm):
             return
         if norm > _MOST_NORM:
@@ -159,19 +158,8 @@ class ActiveDescent:
 
 @dataclass(frozen=True)
 class Iteration:
-    """One iteration of training.
+    """One iteration of training: the loss before its step, and whether it ended within the budget."""
 
-    Attributes:
-        utilisation: of the sub-network.
-        bound_ms: of its time.
-        took_ms: its time.
-        loss: before the step.
-        in_time: it ended within the budget.
-    """
-
-    utilisation: float
-    bound_ms: float
-    took_ms: float
     loss: float
     in_time: bool
 
@@ -188,8 +176,6 @@ class TimeBoundTrainer:
         network: its weights are changed; norms keep the statistics that they have.
         loss: of the network's output and a batch's targets.
         budget_ms: of one iteration, > 0; inf for no limit.
-        learning_rate: > 0.
-        seed: of the sub-networks that are drawn.
 
     Attributes:
         bounds: of an iteration's time; None until it is measured, or given.
@@ -211,18 +197,17 @@ class TimeBoundTrainer:
         self._loss = loss
         self._rng = random.Random(seed)
 
-    def measure(self, inputs: Tensor, targets: object, rounds: int = 5) -> None:
+    def measure(self, inputs: Tensor, targets: object) -> None:
         """Times iterations of every setting, which change no weight; blocks meanwhile.
 
         Args:
             inputs, targets: one batch, of the size that training will use.
-            rounds: iterations of each setting that count, at least 2, after one that does not.
 
         Raises:
             BudgetTooSmall: the bound of the smallest setting exceeds the budget.
         """
-        times: dict[float, list[float]] = {setting: [] for setting in self.network.settings}
-        for number in range(rounds + 1):
+        times = {setting: [] for setting in self.network.settings}
+        for number in range(1 + _ROUNDS):
             for setting in self.network.settings:
                 took_ms = self._probe(setting, inputs, targets)
                 if number:
@@ -249,26 +234,22 @@ class TimeBoundTrainer:
             return None
         utilisation = fit.utilisation
         if self._rng.random() >= _LARGEST_SHARE:
-            utilisation = self._rng.choice(
-                [u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms]
-            )
+            fitting = [u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms]
+            utilisation = self._rng.choice(fitting)
         begun_ms = now_ms()
-        value, found = gradients(
-            self.network, self.network.activate(utilisation), self._loss, inputs, targets
-        )
+        value, found = self._gradients(utilisation, inputs, targets)
         self.descent.step(found)
         took_ms = now_ms() - begun_ms
         self.network.forget_copies()
         self.bounds.observe(utilisation, took_ms)
-        return Iteration(
-            utilisation, bounds_ms[utilisation], took_ms, value, took_ms <= self.budget_ms
-        )
+        return Iteration(value, took_ms <= self.budget_ms)
 
     def _probe(self, utilisation: float, inputs: Tensor, targets: object) -> float:
         """Time in ms of an iteration that changes no weight."""
         begun_ms = now_ms()
-        _, found = gradients(
-            self.network, self.network.activate(utilisation), self._loss, inputs, targets
-        )
-        self.descent.rehearse(found)
+        self.descent.rehearse(self._gradients(utilisation, inputs, targets)[1])
         return now_ms() - begun_ms
+
+    def _gradients(self, utilisation: float, inputs: Tensor, targets: object):
+        activation = self.network.activate(utilisation)
+        return gradients(self.network, activation, self._loss, inputs, targets)

@@ -40,9 +40,7 @@ def sub_convolution(
         weight: `[O, C, kernel height, kernel width]`.
         bias: `[O]`, or None.
         active: `[O, H', W']`, zero where an output neuron is inactive.
-        stride: in px.
-        padding: zeros at each border, in px.
-        dilation: px from one kernel element to the next.
+        stride, padding, dilation: as of `torch.nn.Conv2d`, px.
 
     Returns:
         `[N, O, H', W']`.
@@ -74,9 +72,8 @@ def sub_multiplication(x: Tensor, weight: Tensor, bias: Tensor | None, active: T
     """
     inputs = x.detach().abs().amax(0) > 0
     outputs_ = active > 0
-    values = F.linear(
-        x[:, inputs], weight[outputs_][:, inputs], None if bias is None else bias[outputs_]
-    )
+    used_bias = None if bias is None else bias[outputs_]
+    values = F.linear(x[:, inputs], weight[outputs_][:, inputs], used_bias)
     result = x.new_zeros(len(x), len(weight))
     result[:, outputs_] = values
     return result
@@ -140,7 +137,8 @@ class MaskedNetwork(fx.Interpreter):
             shape[axis] = -1
             active = active * _vector(spans, self._activation).to(x).view(shape)
         mean = (x * active).sum(axes, keepdim=True) / active.sum()
-        variance = ((x - mean).square() * active).sum(axes, keepdim=True) / active.sum()
+        squares = (x - mean).square() * active
+        variance = squares.sum(axes, keepdim=True) / active.sum()
         y = (x - mean) * torch.rsqrt(variance + layer.eps)
         y = y if layer.weight is None else y * layer.weight
         y = y if layer.bias is None else y + layer.bias
@@ -175,9 +173,11 @@ class ElementNetwork(MaskedNetwork):
         """The mask of a layer's neurons, which lies on the layer or on the activation that alone reads it."""
         node = next(node for node in self.module.graph.nodes if node.target == target)
         while node.name not in self._masks:
-            if len(node.users) != 1 or next(iter(node.users)).op in ('output', 'placeholder'):
+            if len(node.users) != 1:
                 return None
             node = next(iter(node.users))
+            if node.op in ('output', 'placeholder'):
+                return None
             if isinstance(
                 self.fetch_attr(node.target) if node.op == 'call_module' else None,
                 sliced.SlicedLayer,
@@ -189,19 +189,14 @@ class ElementNetwork(MaskedNetwork):
 def element_masks(
     network: ElasticModule, calibration: Tensor, utilisation: float
 ) -> dict[str, Tensor]:
-    """Activation vectors of single neurons: the `floor(u * m)` most important ones of each layer.
-
-    Args:
-        network: its layers that are kept whole get no mask.
-        calibration: inputs `[N, C, ...]`, at least 2.
-        utilisation: u in (0, 1].
-
-    Returns:
-        By name of a node of `network.neurons`, 0 or 1 in the shape of one sample.
+    """Activation vectors of single neurons, the `floor(u * m)` most important ones of each layer that is not kept
+    whole: by name of a node of `network.neurons`, 0 or 1 in the shape of one sample. `calibration` holds at least 2
+    inputs, `[N, C, ...]`.
     """
     masks = {}
     for name, values in outputs(network, calibration).items():
-        if any(network.groups[span.group].whole_because for span in network.neurons[name][1]):
+        spans = network.neurons[name][1]
+        if any(network.groups[span.group].whole_because for span in spans):
             continue
         importance = obs_importance(values.flatten(1))
         order = importance.argsort(descending=True, stable=True)

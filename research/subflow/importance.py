@@ -5,8 +5,7 @@
 For each seed a network of the SubFlow paper's shapes is trained whole, ranked each way, and trained nested from there
 with the same batches and sub-networks; the order that training left, trained nested, is plain nested training. Accuracy
 on test samples at every utilisation, before and after nested training, on average over seeds, with the standard error
-of the difference to plain nested training over seeds. No figure here depends on time. Writes results/importance.json,
-with --quick below out/benchmarks.
+of the difference to plain nested training over seeds. No figure here depends on time. Writes results/importance.json.
 """
 
 from __future__ import annotations
@@ -21,20 +20,19 @@ from subflow_shapes import (
     SHAPE_NAMES,
     SHAPES,
     Shape,
-    accuracy,
+    accuracy_by_setting,
     made_elastic,
     nested_training,
     trained,
 )
 
-from deadline_perception.core.device import use_threads
 from deadline_perception.extras.elastic.elastic import SETTINGS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show
 
 
-def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
+def measure(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
     """By ranking and stage, accuracy in %, `[seeds, settings]`."""
     data = shape.data()
     found = defaultdict(lambda: defaultdict(list))
@@ -45,9 +43,8 @@ def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
             for stage in ('untrained', 'nested'):
                 if stage == 'nested':
                     nested_training(network, data, run.args.iterations, seed)
-                found[ranking.value][stage].append(
-                    [accuracy(lambda x: network(x, utilisation=u), data) for u in SETTINGS]
-                )
+                accuracies = accuracy_by_setting(network, data)
+                found[ranking.value][stage].append(list(accuracies.values()))
     return {
         ranking: {stage: np.array(rows) for stage, rows in stages.items()}
         for ranking, stages in found.items()
@@ -60,23 +57,19 @@ def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
     rows = {}
     for ranking, stages in found.items():
         gain = stages['nested'] - plain
-        error = (
-            gain.std(0, ddof=1) / len(gain) ** 0.5
-            if len(gain) > 1
-            else np.full(gain.shape[1], np.nan)
-        )
+        error = None
+        if len(gain) > 1:
+            error = (gain.std(0, ddof=1) / len(gain) ** 0.5).tolist()
         rows[ranking] = {
             **{stage: values.mean(0).tolist() for stage, values in stages.items()},
             'gain': gain.mean(0).tolist(),
-            'gain_error': [None if np.isnan(e) else float(e) for e in error],
+            'gain_error': error,
         }
     return rows
 
 
 def main(run: Run) -> None:
-    """Compares and writes."""
     args = run.args
-    use_threads(args.threads)
     result = {
         'seeds': args.seeds,
         'iterations': args.iterations,
@@ -86,15 +79,16 @@ def main(run: Run) -> None:
     for shape in SHAPES:
         if shape.name not in args.shapes:
             continue
-        rows = result['shapes'][shape.name] = summary(accuracies(shape, run))
+        rows = result['shapes'][shape.name] = summary(measure(shape, run))
+        cells = []
+        for ranking, row in rows.items():
+            for stage in ('untrained', 'nested', 'gain'):
+                values = [*row[stage], np.mean(row[stage])]
+                cells.append((ranking, stage, *(f'{value:.1f}' for value in values)))
         show(
             f'{shape.name}: accuracy, %, mean of {args.seeds} seeds',
             ('ranking', '', *(f'u {setting}' for setting in SETTINGS), 'mean'),
-            [
-                (ranking, stage, *(f'{value:.1f}' for value in (*row[stage], np.mean(row[stage]))))
-                for ranking, row in rows.items()
-                for stage in ('untrained', 'nested', 'gain')
-            ],
+            cells,
             words=0,
         )
         run.write(**result)

@@ -39,18 +39,13 @@ _SINGULAR = 1e-7
 
 
 class Ranking(Enum):
-    """What neurons are ranked by.
+    """What neurons are ranked by."""
 
-    `SELECTION`: see `extras/elastic/importance.py`. `OBS`: see the module. `MAGNITUDE`: sum of the absolute weights
-    that
-    lead to a neuron (Li et al. 2017). `RANDOM`: a permutation. `GIVEN`: the order that training has left.
-    """
-
-    SELECTION = 'selection'
-    OBS = 'obs'
-    MAGNITUDE = 'magnitude'
+    SELECTION = 'selection'  # see extras/elastic/importance.py
+    OBS = 'obs'  # see the module
+    MAGNITUDE = 'magnitude'  # sum of the absolute weights that lead to a neuron (Li et al. 2017)
     RANDOM = 'random'
-    GIVEN = 'given'
+    GIVEN = 'given'  # the order that training has left
 
 
 def by_obs(samples: OutputSamples) -> Tensor:
@@ -60,7 +55,8 @@ def by_obs(samples: OutputSamples) -> Tensor:
     count = samples.count
     products = samples.products
     mean = samples.sums / count
-    covariance = (products - count * torch.outer(mean, mean)) / (count - 1)
+    centre = count * torch.outer(mean, mean)
+    covariance = (products - centre) / (count - 1)
     variance = covariance.diagonal().clamp(min=0.0)
     deviation = torch.where(variance > 0.0, variance, 1.0).sqrt()
     correlation = covariance / torch.outer(deviation, deviation)
@@ -91,7 +87,8 @@ def _of_few(samples: Tensor) -> Tensor:
     between = standardised @ standardised.T + damping * torch.eye(count, dtype=torch.float64)
     factor = torch.linalg.cholesky(between)
     half = torch.linalg.solve_triangular(factor, standardised, upper=False)
-    unexplained = damping / (1.0 - half.square().sum(0)).clamp(min=1e-12)
+    explained = half.square().sum(0)
+    unexplained = damping / (1.0 - explained).clamp(min=1e-12)
     return samples.square().mean(0) * variance * unexplained / 2.0
 
 
@@ -129,13 +126,7 @@ def elastic(
 def rank_by(
     network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking, seed: int = 0
 ) -> None:
-    """Ranks the neurons of a network and puts them in that order.
-
-    Args:
-        network: its orders and importances are replaced.
-        batches: calibration inputs; only `Ranking.SELECTION` and `OBS` read them.
-        ranking: what neurons are ranked by.
-        seed: see `elastic`.
+    """Ranks the neurons of a network and puts them in that order; only `Ranking.SELECTION` and `OBS` read the batches.
 
     Raises:
         CalibrationError: there are fewer than two samples of a layer's outputs.
@@ -150,9 +141,11 @@ def rank_by(
         rank(network, magnitude_scores(network))
     elif ranking is Ranking.RANDOM:
         generator = torch.Generator().manual_seed(seed)
-        rank(network, [torch.rand(group.units, generator=generator) for group in network.groups])
+        scores = [torch.rand(group.units, generator=generator) for group in network.groups]
+        rank(network, scores)
     else:
-        rank(network, [torch.arange(group.units, 0, -1).float() for group in network.groups])
+        scores = [torch.arange(group.units, 0, -1).float() for group in network.groups]
+        rank(network, scores)
 
 
 def magnitude_scores(network: ElasticModule) -> list[Tensor]:

@@ -6,7 +6,7 @@ Each shape is trained whole, ranked, then trained nested for `--iterations` iter
 and training of a batch of 96, each setting in turn, in two forms: prefix (dense kernels on a prefix of the channels) and
 element (single neurons, skipped one by one as the paper defines them). Overhead is the median time of the elastic
 network over that of an ordinary network of the same narrow shape. Construction is the time of building all activation
-vectors. Writes results/subflow_networks.json, with --quick below out/benchmarks.
+vectors. Writes results/subflow_networks.json.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from subflow_shapes import (
     Shape,
     Split,
     accuracy,
+    accuracy_by_setting,
     made_elastic,
     nested_training,
     trained,
@@ -34,19 +35,16 @@ from subflow_shapes import (
 from torch import nn
 from torch.nn import functional as F
 
-from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.sliced_layers import Convolution, Linear
 from deadline_perception.extras.elastic.activation import activate
 from deadline_perception.extras.elastic.elastic import ElasticModule
-from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
-from parts.harness import Run, option, run_script, show, turns
+from parts.harness import Run, option, run_script, show, timed_ms, turns
 
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
 CONSTRUCTIONS = 2000
-THREADS = 1
 # Goals: the paper's figures for AlexNet (abstract; section VII-B and VII-D), and ours where they are higher.
 GOALS = {
     'inference_range': {'least': 6.7},
@@ -82,10 +80,9 @@ def times_ms(runs: dict[object, Callable[[], object]], repeats: int) -> dict[obj
     """Median time of each run, in rounds of random order, so that what else the machine does falls on all alike."""
     times = defaultdict(list)
     for number, key in turns(runs, repeats + 2):
-        begun_ms = now_ms()
-        runs[key]()
+        took_ms = timed_ms(runs[key])
         if number > 1:
-            times[key].append(now_ms() - begun_ms)
+            times[key].append(took_ms)
     return {key: median(samples) for key, samples in times.items()}
 
 
@@ -94,7 +91,8 @@ def inference_times(
 ) -> dict:
     """By form and setting, ms of one sample."""
     sample = data.test_inputs[:1]
-    runs: dict[object, Callable[[], object]] = {('ordinary', 1.0): lambda: module(sample)}
+    runs = {}
+    runs['ordinary', 1.0] = lambda: module(sample)
     for setting in network.settings:
         narrow = narrow_copy(network, module, setting)
         runs['prefix', setting] = lambda setting=setting: network(sample, utilisation=setting)
@@ -126,17 +124,16 @@ def training_times(network: ElasticModule, data: Split, repeats: int) -> dict[fl
 
 def construction_us(network: ElasticModule) -> dict[float, float]:
     """By setting, median time of building every layer's activation vector, as no setting is built ahead of time."""
-    found = {}
-    for setting in network.settings:
-        times = []
-        for _ in range(CONSTRUCTIONS):
-            begun_ms = now_ms()
-            activation = activate(network.groups, setting, network.settings)
-            for group in range(len(network.groups)):
-                activation_vector(activation, group)
-            times.append(1000.0 * (now_ms() - begun_ms))
-        found[setting] = median(times)
-    return found
+
+    def build(setting: float) -> None:
+        activation = activate(network.groups, setting, network.settings)
+        for group in range(len(network.groups)):
+            activation_vector(activation, group)
+
+    return {
+        setting: 1000.0 * median(timed_ms(lambda: build(setting)) for _ in range(CONSTRUCTIONS))
+        for setting in network.settings
+    }
 
 
 def measure(shape: Shape, run: Run) -> dict:
@@ -145,15 +142,9 @@ def measure(shape: Shape, run: Run) -> dict:
     data = shape.data()
     module = trained(shape, data, run.quick)
     network = made_elastic(module, data)
-    untuned = {
-        setting: accuracy(lambda x: network(x, utilisation=setting), data)
-        for setting in network.settings
-    }
+    untuned = accuracy_by_setting(network, data)
     nested_training(network, data, 2 if args.quick else args.iterations)
-    tuned = {
-        setting: accuracy(lambda x: network(x, utilisation=setting), data)
-        for setting in network.settings
-    }
+    tuned = accuracy_by_setting(network, data)
     ordinary = accuracy(module, data)
     module = module.to(memory_format=torch.channels_last)
     inference = inference_times(network, module, data, args.repeats)
@@ -193,10 +184,7 @@ def measure(shape: Shape, run: Run) -> dict:
 
 
 def main(run: Run) -> None:
-    """Measures all shapes, prints tables and writes the result."""
     args = run.args
-    restart_with_environment(THREADS)
-    use_threads(THREADS)
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
     result = {
         'device': str(read_device_facts()),
@@ -242,4 +230,5 @@ if __name__ == '__main__':
             '--iterations': option(400, 'of nested training'),
         },
         quick='hardly any training',
+        threads=1,
     )

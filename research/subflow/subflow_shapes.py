@@ -45,23 +45,6 @@ class Split:
         return self.inputs[:CALIBRATION]
 
 
-def convolutional(convolutions: Sequence[tuple], linear: Sequence[int]) -> nn.Sequential:
-    """Convolutions, each of which is halved in size, then fully connected layers.
-
-    Args:
-        convolutions: channels read and written, kernel, and padding where there is some.
-        linear: sizes from the flattened features to the classes.
-    """
-    layers: list[nn.Module] = []
-    for convolution in convolutions:
-        layers += [nn.Conv2d(*convolution[:3], padding=sum(convolution[3:]))]
-        layers += [nn.ReLU(), nn.MaxPool2d(2)]
-    layers.append(nn.Flatten())
-    for read, written in itertools.pairwise(linear):
-        layers += [nn.Linear(read, written), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
 def digits(size: tuple[int, int]) -> Split:
     """Scikit-learn's 1,797 digits of 8 x 8 px, resized; every fifth is for testing."""
     from sklearn.datasets import load_digits
@@ -77,14 +60,16 @@ def digits(size: tuple[int, int]) -> Split:
 def driving_objects() -> Split:
     """Objects of the driving images: those of `train.json` to train with, of `val.json` (other stretches) to test
     with."""
-    parts = [cut_objects(read_coco(CARLA / f'{name}.json'), (32, 32)) for name in ('train', 'val')]
+    files = [CARLA / 'train.json', CARLA / 'val.json']
+    parts = [cut_objects(read_coco(file), (32, 32)) for file in files]
     tensors = []
     for part in parts:
         tensors += [
             torch.from_numpy(part.images).permute(0, 3, 1, 2).float() / 64.0 - 2.0,
             torch.from_numpy(part.labels),
         ]
-    order = torch.randperm(len(tensors[0]), generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(len(tensors[0]), generator=generator)
     return Split(tensors[0][order], tensors[1][order], *tensors[2:])
 
 
@@ -96,7 +81,12 @@ def split(inputs: Tensor, labels: Tensor) -> Split:
 
 @dataclass(frozen=True)
 class Shape:
-    """One column of Table I; of as many classes as the data."""
+    """One column of Table I; of as many classes as the data.
+
+    Attributes:
+        convolutions: channels read and written, kernel, and padding where there is some.
+        linear: sizes of the fully connected layers, from the flattened features to the classes.
+    """
 
     name: str
     convolutions: Sequence[tuple]
@@ -105,8 +95,15 @@ class Shape:
     epochs: int
 
     def make(self) -> nn.Sequential:
-        """The network, untrained."""
-        return convolutional(self.convolutions, self.linear)
+        """The network, untrained; each convolution is halved in size."""
+        layers: list[nn.Module] = []
+        for convolution in self.convolutions:
+            layers += [nn.Conv2d(*convolution[:3], padding=sum(convolution[3:]))]
+            layers += [nn.ReLU(), nn.MaxPool2d(2)]
+        layers.append(nn.Flatten())
+        for read, written in itertools.pairwise(self.linear):
+            layers += [nn.Linear(read, written), nn.ReLU()]
+        return nn.Sequential(*layers[:-1])
 
 
 SHAPES = (
@@ -172,6 +169,11 @@ def nested_training(network: ElasticModule, data: Split, iterations: int, seed: 
     for _ in range(iterations):
         rows = torch.randint(len(data.labels), (BATCH,), generator=generator)
         trainer.iterate(data.inputs[rows], data.labels[rows])
+
+
+def accuracy_by_setting(network: ElasticModule, data: Split) -> dict[float, float]:
+    """Accuracy of every sub-network, in %."""
+    return {u: accuracy(lambda x: network(x, utilisation=u), data) for u in network.settings}
 
 
 @torch.inference_mode()

@@ -16,13 +16,7 @@ _LEAST_MS = 1e-6
 
 @dataclass(frozen=True)
 class Fit:
-    """The utilisation for a budget.
-
-    Attributes:
-        utilisation: the largest whose bound fits, or the smallest where none does.
-        bound_ms: its bound.
-        fits_budget: the bound is within the budget.
-    """
+    """The utilisation for a budget: the largest whose bound fits, or the smallest where none does."""
 
     utilisation: float
     bound_ms: float
@@ -75,12 +69,7 @@ class TimeBounds:
         return Fit(chosen, bounds_ms[chosen], bool(fitting))
 
     def observe(self, utilisation: float, took_ms: float) -> None:
-        """Learns from one run.
-
-        Args:
-            utilisation: of the sub-network, one that is expected to take some time.
-            took_ms: its time.
-        """
+        """Learns from one run of a sub-network."""
         took_ms = max(took_ms, _LEAST_MS)
         expected_ms = self._expected_ms[utilisation]
         self._calibrator.observe(expected_ms * math.exp(self._log_slowdown), took_ms)
