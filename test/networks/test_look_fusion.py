@@ -73,13 +73,10 @@ def test_nothing_found_by_either_or_both_looks_is_no_error():
         ({'coarsest': {}}, "fusion has 'coarsest', expected coarse, fine"),
         ({'coarse': {'tram': [0.0] * FEATURES}, 'fine': {}}, 'classes tram, expected some of veh'),
         (
-            {'coarse': {}, 'fine': {'person': [0.0]}},
+            {'fine': {'person': [0.0]}},
             r"fusion.fine\['person'\] is .*, expected array of length >= 15",
         ),
-        (
-            {'coarse': {'person': [np.nan] * FEATURES}, 'fine': {}},
-            r"fusion.coarse\['person'\]\[0\] is nan, expected",
-        ),
+        ({'coarse': {'person': [np.nan] * FEATURES}}, r"coarse\['person'\]\[0\] is nan, expected"),
     ],
 )
 def test_coefficients_that_do_not_fit_are_refused(record, said):

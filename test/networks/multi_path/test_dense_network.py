@@ -48,10 +48,7 @@ def image():
         ({'scales': (1.0, 0.99)}, 'distinct sizes'),
         ({'pyramid_channels': 0}, 'pyramid_channels is 0'),
         ({'family': 'sparse'}, 'family is'),
-        (
-            {'heads': [{'convolutions': 1_000_000, 'fully_connected': [64]}]},
-            'heads have 1000001 layers',
-        ),
+        ({'heads': [{'convolutions': 10**6, 'fully_connected': [64]}]}, 'have 1000001 layers'),
     ],
 )
 def test_bad_configurations_are_refused(change, message):
