@@ -5,12 +5,12 @@ from types import ModuleType
 
 import pytest
 
-MOST_TOKENS = 118_808
+MOST_TOKENS = 118_865
 MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
 MOST_MEGABYTES = 20.0
-MOST_LINES = {'test': 29_834, 'benchmarks': 9_006, 'research': 9_905}
+MOST_LINES = {'test': 29_831, 'benchmarks': 9_006, 'research': 9_905}
 
 
 @pytest.fixture(scope='module')

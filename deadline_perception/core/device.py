@@ -12,11 +12,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import Meta
-
-from deadline_perception.core.decoding import Count, Positive
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 
 # glibc may hand freed memory back to the system between frames, and the next frame then faults its pages in again.
@@ -55,20 +52,38 @@ class DeviceFacts:
         clock_mhz: highest clock that the settings allow, 0 where it cannot be read.
         cache_line_bytes: size of a cache line of the CPU, 0 where it cannot be read.
         cpu_capability: vector instructions that PyTorch's kernels use, such as `AVX2`, `AVX512` or `DEFAULT`.
+
+    Raises:
+        ValueError: a value lies outside its range.
     """
 
     name: str
-    kind: Literal['cpu', 'cuda']
-    cores: Positive
-    threads: Positive
+    kind: str
+    cores: int
+    threads: int
     wait_policy: str = 'default'
     allocator: str = 'default'
     power_mode: str = UNKNOWN
     torch_version: str = UNKNOWN
-    multiprocessors: Count = 0
-    clock_mhz: Annotated[float, Meta(ge=0)] = 0.0
-    cache_line_bytes: Count = 0
+    multiprocessors: int = 0
+    clock_mhz: float = 0.0
+    cache_line_bytes: int = 0
     cpu_capability: str = UNKNOWN
+
+    def __post_init__(self) -> None:
+        if self.kind not in ('cpu', 'cuda'):
+            raise ValueError(f'kind of device is {self.kind!r}, expected cpu or cuda')
+        for name, least in (
+            ('cores', 1),
+            ('threads', 1),
+            ('multiprocessors', 0),
+            ('clock_mhz', 0),
+            ('cache_line_bytes', 0),
+        ):
+            if not getattr(self, name) >= least:
+                raise ValueError(
+                    f'{name} of device is {getattr(self, name)}, expected at least {least}'
+                )
 
     @property
     def slug(self) -> str:
@@ -98,12 +113,12 @@ def process_environment(threads: int) -> dict[str, str]:
     return environment
 
 
-def missing_environment(threads: int) -> list[str]:
-    """The settings of `process_environment` that this process lacks, each as `NAME=value`; empty when all is set."""
+def missing_environment(threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The settings of `process_environment` that `environment` lacks, each as `NAME=value`; empty when all is set."""
     return [
         f'{name}={value}'
         for name, value in process_environment(threads).items()
-        if os.environ.get(name) != value
+        if environment.get(name) != value
     ]
 
 

@@ -25,7 +25,7 @@ from deadline_perception.extras.data.coco_layout import COCO_NAMES, find_annotat
 from deadline_perception.extras.data.image_folder import read_image_folder
 from deadline_perception.extras.data.image_size import IMAGE_ENDINGS, image_files
 from deadline_perception.extras.data.kitti import kitti_folder, read_kitti
-from deadline_perception.extras.data.pascal_voc import is_voc, read_voc
+from deadline_perception.extras.data.pascal_voc import ANNOTATIONS, is_voc, read_voc
 from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.data.unread_images import unread_images
 from deadline_perception.extras.data.unread_labels import unread_labels
@@ -278,6 +278,8 @@ def _data_set_around(path: Path) -> str:
     """One line where a folder of images lies in a data set, whose labels are read by its root; else empty."""
     for root in path.absolute().parents[:_MOST_LEVELS]:
         for reader in READERS:
+            if reader.find is _voc and not (root / ANNOTATIONS).is_dir():
+                continue  # else all files below would be looked at, of a home directory for one
             try:
                 is_found = reader.has_labels and reader.find(root, None) is not None
             except (OSError, ValueError):  # a folder of other things that is only called so
