@@ -76,7 +76,7 @@ class Interference:
         if not self.windows_ms:
             return execution_ms
         free = 1.0 - self.taken_ms[-1] / self.windows_ms[-1]
-        beyond_ms = execution_ms / free if free > 0.0 else np.full_like(execution_ms, math.inf)
+        beyond_ms = execution_ms / free if free > 0.0 else math.inf
         executed_ms, ended_ms = self._responses
         within_ms = np.interp(execution_ms, executed_ms, ended_ms)
         response_ms = np.where(execution_ms > executed_ms[-1], beyond_ms, within_ms)

@@ -317,9 +317,9 @@ class TimeModel:
         path_space, forecast, parts: as given.
         calibrator: the integral.
         whole: bound of whole frames.
-        publishing: learns how long publishing takes, from 1 ms on, at most 15 ms, from whoever answers.
-        publishing_beside: the same of answers beside a network that runs, with which they share cores and interpreter;
-            at most 20 ms.
+        publishing: learns how long publishing takes, from 1 ms on, at most 15 ms, from the worker.
+        publishing_beside: the same from the watchdog, beside a network with which it shares cores and interpreter; at
+            most 20 ms.
         promised_frames, late_frames: frames whose plan was feasible, and those of them that were late.
     """
 
