@@ -36,7 +36,12 @@ from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.weights_file import read_metadata
 
 # Sizes of the input in px, images of roads in a step, and share of the steps.
-SIZES = (((384, 640), 4, 0.55), ((256, 416), 9, 0.30), ((192, 320), 16, 0.15))
+SIZES = (
+    ((416, 736), 4, 0.40),
+    ((384, 640), 5, 0.20),
+    ((256, 416), 11, 0.25),
+    ((192, 320), 19, 0.15),
+)
 WARM_UP_STEPS = 50
 AVERAGED = 0.999  # of the average of before, in each step
 KEPT_EVERY_MS = 120_000.0

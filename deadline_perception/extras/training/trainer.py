@@ -21,7 +21,12 @@ from deadline_perception.extras.training.strategies import Strategy, TrainedPath
 from deadline_perception.extras.training.targets import TargetObjects
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import ResumableTraining
-from deadline_perception.extras.training.transfer import add_up_gradients, resized, to_batch
+from deadline_perception.extras.training.transfer import (
+    add_up_gradients,
+    has_bfloat16,
+    resized,
+    to_batch,
+)
 from deadline_perception.extras.workers import Workers
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.network import MultiPathDetector
@@ -178,7 +183,7 @@ class Trainer(ResumableTraining[MultiPathDetector]):
                 self.network, size, [image.anchors[size] for image in drawn], device
             )
             with torch.autocast(
-                device.type, dtype=torch.bfloat16, enabled=plan.bfloat16 and _has_bfloat16(device)
+                device.type, dtype=torch.bfloat16, enabled=plan.bfloat16 and has_bfloat16(device)
             ):
                 losses, target = path_losses(
                     self.network,
@@ -221,8 +226,3 @@ def _unscaled(path: ExecutionPath) -> ExecutionPath:
     if 'scale' not in path.space.place:
         return path
     return path.replace(scale=path.space.largest['scale'])
-
-
-def _has_bfloat16(device: torch.device) -> bool:
-    """Whether a device computes in bfloat16; one CPU that only emulates it took 13 times as long."""
-    return device.type != 'cpu' or torch.ops.mkldnn._is_mkldnn_bf16_supported()

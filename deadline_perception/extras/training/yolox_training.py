@@ -24,6 +24,7 @@ from deadline_perception.extras.training.samples import Sample, SampleSource
 from deadline_perception.extras.training.targets import TargetObjects
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import ResumableTraining
+from deadline_perception.extras.training.transfer import has_bfloat16
 from deadline_perception.networks.yolox.network import YoloxDetector
 from deadline_perception.networks.yolox.outline import LARGEST_LOG_SIZE, cells
 
@@ -52,10 +53,12 @@ class Answers:
 
 
 def answers_of(network: YoloxDetector, images: Tensor) -> Answers:
-    """Answers to uint8 `[N, 3, H, W]`."""
-    values = network.head(network.neck(network.backbone(images.float())))
+    """Answers to uint8 `[N, 3, H, W]`, in bfloat16 where the device has it."""
+    device = images.device
+    with torch.autocast(device.type, torch.bfloat16, enabled=has_bfloat16(device)):
+        values = network.head(network.neck(network.backbone(images.float())))
     boxes, objectness, classes = (
-        torch.cat([value.flatten(2) for value in values[first::3]], 2).transpose(1, 2)
+        torch.cat([value.float().flatten(2) for value in values[first::3]], 2).transpose(1, 2)
         for first in range(3)
     )
     corners, strides = map(torch.from_numpy, cells((images.shape[2], images.shape[3])))
