@@ -219,7 +219,7 @@ def compare(images: Sequence[Image], size: tuple[int, int]) -> dict[str, dict[st
     for rate, stride in RATES.items():
         given = images[::stride]
         rate_hz = (len(given) - 1) / (given[-1].stamp_s - given[0].stamp_s)
-        ours = hota(given, classes, lambda: Tracks(size).update, SCORE)
+        ours = hota(given, classes, lambda: Tracks(size).update, LOW_SCORE)
         others = {
             f'{name}, from {least:g}': hota(given, classes, make, least)
             for name, make in other_trackers(rate_hz).items()

@@ -78,7 +78,7 @@ class Answer:
     @property
     def ids(self) -> np.ndarray:
         """int64 `[N]`, the same number, from 1 on, for the same object in all answers of a stream, also in those that
-        hold coasted tracks, and after images that missed it for up to a second; -1 where it is followed by none: in
+        hold coasted tracks, and after images that missed it for up to half a second; -1 where it is followed by none: in
         an image of its own (`detect` without a stamp)."""
         return self.objects.ids
 

@@ -36,10 +36,16 @@ _SCORE_HALF_LIFE_S = 0.15
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 # Of an object seen once, whose velocity is a guess, and of others: deviations of its place that it is widened by, on both
 # sides together, and overlap with that from which a detection is the same object. Measured: benchmarks/tracking.py
-_ROOM = 2.0, 1.0
+_ROOM = 2.0, 0.5
 _MIN_IOU = 0.02, 0.1
+# A detection of a lower score is the same object as one that the others leave (Zhang et al. 2022, ByteTrack): its least
+# overlaps, and how much they count beside those of the others.
+_SURE_SCORE = 0.3
+_UNSURE_MIN_IOU = 0.2, 0.4
+_UNSURE_WEIGHT = 0.01
 _LEAST_OF_ALL = 3  # objects of known velocity, for what most of them do to be the camera's
-MAX_AGE_S = 1.0  # an object that no result shows for longer is forgotten; all are when there is none for longer
+_MOST_MISSED_S = 0.5  # an object that results miss for longer is forgotten
+MAX_AGE_S = 1.0  # all are when there is no result for longer
 
 
 class Tracks:
@@ -107,14 +113,22 @@ class Tracks:
         expected[:, 2:] = np.maximum(expected[:, 2:], 0.0)
         expected[:, 2:] += np.where(is_guess, *_ROOM) * np.sqrt(variance[0, :, :2])
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
-        min_iou = np.where(is_guess, *_MIN_IOU)
+        is_sure = detections.scores >= _SURE_SCORE
+        least = [np.where(is_guess, *of_kind) for of_kind in (_MIN_IOU, _UNSURE_MIN_IOU)]
+        min_iou = np.where(is_sure, *least)
+        weights = np.where(is_sure, 1.0, _UNSURE_WEIGHT)
         of_detections = detections.boxes_xyxy_px, detections.labels
-        overlap = overlap_of_equals((_corners(expected), self._labels), of_detections, min_iou)
+
+        def overlaps() -> np.ndarray:
+            mine = _corners(expected), self._labels
+            return weights * overlap_of_equals(mine, of_detections, min_iou)
+
+        overlap = overlaps()
         pairs = pair_most_first(overlap)
         shifts = (measured[pairs[1]] - expected[pairs[0]])[self._times_seen[pairs[0]] >= 2, :2]
         if len(shifts) >= _LEAST_OF_ALL:  # the camera yaws: looked for where all have gone
             expected[:, :2] += np.median(shifts, axis=0)
-            overlap = overlap_of_equals((_corners(expected), self._labels), of_detections, min_iou)
+            overlap = overlaps()
             pairs = pair_most_first(overlap)
         old, new = exchange_pairs(overlap, *pairs)
         ids = np.zeros(count, np.int64)
@@ -165,7 +179,7 @@ class Tracks:
         self._adapt(innovation**2 / (prior[0] + noise), self._times_seen[old])
         born_state[:, new] = state[:, old] + gains * innovation
         born_variance[:, new] = prior - gains[[0, 0, 1]] * prior[[0, 1, 1]]
-        is_missed = stamp_s - self._seen_s <= MAX_AGE_S
+        is_missed = stamp_s - self._seen_s <= _MOST_MISSED_S
         is_missed[old] = False
         missed = np.flatnonzero(is_missed)
         missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][: max(0, MAX_OBJECTS - count)]

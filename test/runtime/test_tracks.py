@@ -85,10 +85,18 @@ def test_an_object_that_a_result_misses_goes_on_with_a_lower_score_and_dies_of_a
     tracks.update(Detections.none(), 1.0)
     assert tracks.predict(1.0).scores == pytest.approx([0.8 * 0.5 ** (0.1 / 0.15)])
     assert tracks.predict(1.0).boxes_xyxy_px[0, 0] == pytest.approx(160, abs=0.5)
-    tracks.update(Detections.none(), 1.85)
-    assert len(tracks.predict(1.85)) == 1
-    tracks.update(Detections.none(), 1.95)
-    assert len(tracks.predict(1.95)) == 0
+    tracks.update(Detections.none(), 1.35)
+    assert len(tracks.predict(1.35)) == 1
+    tracks.update(Detections.none(), 1.45)
+    assert len(tracks.predict(1.45)) == 0
+
+
+def test_a_box_of_a_low_score_is_the_object_that_surer_ones_leave():
+    tracks = moving(0.0, 10)
+    unsure, sure = square(100, score=0.1, label=2), square(108, score=0.5, label=2)
+    assert tracks.update(objects(unsure, sure), 1.0).ids.tolist() == [2, 1]  # it lies farther off
+    fading = square(112, score=0.1, label=2)
+    assert tracks.update(objects(fading), 1.1).ids.tolist() == [1]
 
 
 def test_no_more_objects_are_kept_beside_a_result_than_the_limit():
