@@ -106,12 +106,9 @@ def test_at_most_the_rate_and_not_much_less(camera_hz, most_hz):
     assert 0.98 * min(most_hz, camera_hz) <= rate_hz <= 1.01 * min(most_hz, camera_hz)
 
 
-def test_no_limit_takes_all_and_counts_nothing():
+def test_no_limit_takes_all_and_a_raised_one_and_a_clock_that_was_set_back_take_force_at_once():
     limit = RateLimit()
     assert len(taken(limit, range(100), 0.0)) == 100 and limit.left_out == 0
-
-
-def test_a_raised_rate_and_a_clock_that_was_set_back_take_force_at_once():
     limit = RateLimit()
     assert taken(limit, [0.0, 100.0], 0.1) == [0.0]
     assert taken(limit, [200.0, 310.0], 10.0) == [310.0]

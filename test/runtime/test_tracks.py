@@ -148,21 +148,9 @@ def test_an_object_keeps_its_id_through_dropped_images_and_results_that_miss_it(
     tracks.update(Detections.none(), 0.5)
     assert tracks.predict(0.6).ids.tolist() == [1]  # coasted
     assert seen(tracks, 142, 0.7) == 1
-
-
-def test_ids_are_never_given_twice_and_new_objects_have_new_ones():
-    tracks = Tracks(SIZE)
-    assert [seen(tracks, left_px, 0.1 * left_px) for left_px in (10, 11)] == [1, 1]
-    both = objects(square(300), square(11))
-    assert tracks.update(both, 1.2).ids.tolist() == [2, 1]
-    assert seen(tracks, 11, 0.5) == 3  # the stamp went back: all are forgotten
+    # A further result of the same image has the same ids, and a new object a new one.
+    further = tracks.update(objects(square(300), square(143)), 0.7)
+    assert further.ids.tolist() == [2, 1] and sorted(tracks.predict(0.8).ids.tolist()) == [1, 2]
+    assert seen(tracks, 143, 0.2) == 3  # the stamp went back: all are forgotten
     tracks.follow((100, 100))
-    assert seen(tracks, 11, 0.6) == 4
-
-
-def test_a_further_result_of_the_same_image_has_the_same_ids():
-    tracks = Tracks(SIZE)
-    coarse = tracks.update(objects(square(100, score=0.5)), 1.0)
-    fine = tracks.update(objects((10, 10, 30, 30, 0.9, 0), (101, 100, 142, 141, 0.8, 0)), 1.0)
-    assert coarse.ids.tolist() == [1] and fine.ids.tolist() == [2, 1]
-    assert sorted(tracks.predict(1.1).ids.tolist()) == [1, 2]
+    assert seen(tracks, 11, 0.3) == 4
