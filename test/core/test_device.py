@@ -52,18 +52,14 @@ def test_reads_a_desktop(tmp_path):
     assert (facts.power_mode, facts.clock_mhz) == ('governor performance', 4900.0)
     assert (facts.wait_policy, facts.allocator, facts.kind) == ('passive', 'default', 'cpu')
     assert facts.cpu_capability == 'AVX2'
-
-
-@pytest.mark.parametrize(
-    ('environment', 'allocator'),
-    [
-        (process_environment(1), 'retaining'),
-        ({**process_environment(1), 'MALLOC_TOP_PAD_': '1'}, 'default'),
+    settings = process_environment(1)
+    for environment, allocator in (
+        (settings, 'retaining'),
+        ({**settings, 'MALLOC_TOP_PAD_': '1'}, 'default'),
         ({'LD_PRELOAD': '/usr/lib/libjemalloc.so.2'}, 'preloaded jemalloc'),
-    ],
-)
-def test_tells_the_allocators_apart(tmp_path, environment, allocator):
-    assert read_device_facts('cpu', root=tmp_path, environment=environment).allocator == allocator
+    ):
+        facts = read_device_facts('cpu', root=tmp_path, environment=environment)
+        assert facts.allocator == allocator
 
 
 TORCH = """
