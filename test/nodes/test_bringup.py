@@ -131,6 +131,8 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
         orders = bringup.start_orders(values(bag=str(bags / f'{name}.mcap'), image_transport=given))
         detector = next(order for order in orders if order.name == 'detector')
         assert f'image_transport:="{name}"' in detector.command
+    with pytest.raises(BagError, match='bag is empty, expected the name of a bag folder'):
+        bag_replay.prepare_replay(values())
 
 
 @pytest.mark.parametrize(
@@ -155,11 +157,6 @@ def test_what_cannot_be_started_is_refused_in_one_line(bags, monkeypatch, capsys
     said = capsys.readouterr().err
     assert complaint in said and len(said.splitlines()) == 1
     assert sorted(bags.iterdir()) == before
-
-
-def test_a_replay_without_the_name_of_a_bag_says_so():
-    with pytest.raises(BagError, match='bag is empty, expected the name of a bag folder'):
-        bag_replay.prepare_replay(values())
 
 
 # --- as processes ---
