@@ -58,17 +58,17 @@ def test_a_node_that_dies_again_and_again_stays_down(supervisor, told):
     assert told[-2:] == [stays_down, 'stopping: no process is left']
 
 
-def test_what_follows_starts_only_when_what_it_waits_for_ended_well(supervisor, told, tmp_path):
+@pytest.mark.parametrize('status', [0, 1])
+def test_what_follows_starts_only_when_what_it_waits_for_ended_well(
+    supervisor, told, tmp_path, status
+):
     mark = tmp_path / 'mark'
     player = shell('player', f'touch {mark}', ends_run=True)
-    supervisor.start(shell('readiness', 'exit 1', then=(player,)))
-    assert supervisor.run() == 1
-    assert not mark.exists()
-    assert told == ['stopping: readiness failed: exit status 1']
-    supervisor = Supervisor(say=told.append)
-    supervisor.start(shell('readiness', 'exit 0', then=(player,)))
-    assert supervisor.run() == 0
-    assert mark.exists()
+    supervisor.start(shell('readiness', f'exit {status}', then=(player,)))
+    assert supervisor.run() == status
+    assert mark.exists() is not bool(status)
+    failed = 'readiness failed: exit status 1' if status else 'player is done'
+    assert told == [f'stopping: {failed}']
 
 
 def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, monkeypatch):
