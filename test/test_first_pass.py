@@ -20,6 +20,11 @@ def first_pass(load_benchmark):
     return load_benchmark('first_pass')
 
 
+def frames(*names):
+    """Black images of 200 x 100 px."""
+    return [Frame(name, 0, lambda: np.zeros((100, 200, 3), np.uint8)) for name in names]
+
+
 def test_no_image_is_both_fitted_on_and_measured(first_pass):
     for kind in first_pass.KINDS.values():
         if kind.fitted and kind.fitted[0] == kind.measured[0]:
@@ -46,11 +51,10 @@ def test_a_new_calibration_leaves_licence_source_and_recipe_of_the_weights(
 
 def test_near_persons_are_those_higher_than_half_of_their_image(first_pass):
     person = first_pass.CLASSES.index('person')
-    frame = Frame('one', 0, lambda: np.zeros((100, 200, 3), np.uint8))
     boxes = [[0, 0, 40, 90], [50, 0, 90, 90], [100, 0, 110, 30], [150, 0, 190, 90]]
     crowd = np.array([False, False, False, True])
     known = GroundTruth(np.array(boxes, np.float32), np.full(4, person), crowd)
-    images = first_pass.Images('coco', [frame], [known])
+    images = first_pass.Images('coco', frames('one'), [known])
     certain = Detections([boxes[0], [50, 0, 90, 40]], [0.3, 0.9], [person, person])
     assert first_pass.near_persons_found(images, [certain]) == [True, False]
     for found in (replace(certain, scores=[0.29, 0.9]), replace(certain, labels=[0, 0])):
@@ -69,14 +73,13 @@ def test_more_time_loses_what_the_best_shorter_answer_finds_beyond_both_longest_
 @pytest.mark.parametrize(('missed', 'least'), [(1, 0.0), (18, 30.0)])
 def test_a_loss_is_certain_where_other_images_would_have_shown_it_too(first_pass, missed, least):
     person = first_pass.CLASSES.index('person')
-    frames = [Frame('one', 0, lambda: np.zeros((100, 200, 3), np.uint8))] * 24
     known = [GroundTruth(np.array([[0, 0, 40, 90]]), [person], [False])] * 24
     found = Detections([[0, 0, 40, 90]], [0.9], [person])
     answers = {
         'street-first 416x256': [found] * 24,
         first_pass.LONGEST: [Detections.none()] * missed + [found] * (24 - missed),
     }
-    images = first_pass.Images('penn_fudan', frames, known)
+    images = first_pass.Images('penn_fudan', frames(*24 * ['one']), known)
     loss = first_pass.certain_losses(images, answers)['person']
     assert least <= loss < 100.0 * missed / 24
 
@@ -96,9 +99,8 @@ def test_few_objects_leave_scores_nearer_to_what_they_were_than_many(first_pass)
 
 
 def test_an_image_is_looked_at_in_every_run_and_the_file_says_by_what(first_pass):
-    frames = [Frame(name, 0, lambda: np.zeros((10, 10, 3), np.uint8)) for name in 'ab']
     networks = {name: _Blind(name) for name in (first_pass.FINE, first_pass.FIRST)}
-    images = first_pass.Images('coco', frames, [])
+    images = first_pass.Images('coco', frames(*'ab'), [])
     for run in (1, 2):
         seen = first_pass.look_at(networks, images)
         assert [len(found) for found in seen.values()] == [2] * 6
