@@ -40,7 +40,7 @@ def commands(text: str) -> list[list[str]]:
 
 
 @each_document
-def test_links_lead_somewhere(name):
+def test_links_scripts_and_results_exist(name):
     for link in re.findall(r'\]\(([^)\s]+)\)', DOCUMENTS[name]):
         target, _, anchor = link.partition('#')
         if '://' in target:
@@ -48,16 +48,12 @@ def test_links_lead_somewhere(name):
         file = ((ROOT / name).parent / target).resolve() if target else ROOT / name
         assert file.exists(), f'{name}: {link}'
         assert not anchor or anchor in anchors(file.read_text(encoding='utf-8')), f'{name}: {link}'
-
-
-@each_document
-def test_scripts_and_results_exist(name):
     for file in re.findall(r'\b(?:benchmarks|research)/[\w/]+\.\w+', DOCUMENTS[name]):
         assert (ROOT / file).is_file(), f'{name}: {file}'
 
 
 @each_document
-def test_commands_are_accepted(name):
+def test_commands_and_launch_arguments_are_accepted(name):
     named = set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name]))
     assert named <= COMMANDS.keys() | GROUPS.keys()
     for command, *words in commands(DOCUMENTS[name]):
@@ -68,10 +64,6 @@ def test_commands_are_accepted(name):
         parser = argparse.ArgumentParser()
         importlib.import_module(module_of(command)).add_arguments(parser)
         parser.parse_args(words)
-
-
-@each_document
-def test_launch_arguments_exist(name):
     of_launch = (ROOT / 'launch' / 'perception.launch.py').read_text(encoding='utf-8')
     assert set(re.findall(r'(\w+):=', DOCUMENTS[name])) <= {
         *(argument.name for argument in ARGUMENTS),

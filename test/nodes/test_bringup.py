@@ -32,17 +32,14 @@ def values(**given):
 
 
 @pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
-def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
+def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry, repository):
     known = {row.name for row in module_of(entry).PARAMETERS}
     assert callable(module_of(entry).main) and {name for name, _ in entry.parameters} <= known
     arguments = {argument.name for argument in ARGUMENTS}
     assert {argument for _, argument in (*entry.parameters, *entry.remaps)} <= arguments
     assert entry.wanted_by in arguments if entry in OPTIONAL_NODES else not entry.wanted_by
     assert not entry.unless or entry.unless in arguments
-
-
-@pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
-def test_config_is_what_the_declaration_writes(entry, repository):
+    # And its file is what the declaration writes.
     text = (repository / 'config' / f'{entry.name}.yaml').read_text()
     assert text == document_of(entry.name), 'run `make parameters`'
     ((node, section),) = yaml.safe_load(text).items()

@@ -22,13 +22,10 @@ def _answer(result, budget_ms=50.0, outcome=Outcome.COASTED):
     return Answer(result, ('car', 'person'), job.record(outcome, 1012.0))
 
 
-def test_an_answer_without_objects_is_true_and_empty():
+def test_an_answer_without_objects_is_true_and_empty_and_a_late_result_is_told_as_a_miss():
     answer = _answer(None)
     assert answer and list(answer) == answer.to_coco() == []
     assert answer.labels.dtype == np.int64
-
-
-def test_a_result_of_its_own_that_was_published_too_late_is_told_as_a_miss():
     assert repr(_answer(ONE, 11.0, Outcome.DETECTED)).endswith('12.0 of 11 ms, detected, missed>')
 
 

@@ -56,18 +56,15 @@ def test_rejections_are_counted_by_cause_and_further_causes_together():
     assert status.concerns() == ()
 
 
-def test_a_network_that_does_not_answer_is_noticed():
-    assert not hanging(None) and not hanging(now_ms() - 10.0)
-    assert 'has not answered' in hanging(now_ms() - 60_000.0)
-
-
-def test_a_failure_is_a_concern_for_some_seconds():
+def test_failures_and_a_network_that_does_not_answer_are_concerns_for_some_seconds():
     status = DetectorStatus()
     assert status.concerns() == ()
     status.fail(RuntimeError('no connection'))
     assert status.concerns() == ('1 failures, the last: RuntimeError: no connection',)
     status.failed_ms -= 5001.0
     assert status.concerns() == () and status.values()['failures'] == '1'
+    assert not hanging(None) and not hanging(now_ms() - 10.0)
+    assert 'has not answered' in hanging(now_ms() - 60_000.0)
 
 
 def test_counts_misses_by_cause_and_tells_the_last():

@@ -55,16 +55,15 @@ def test_acts_when_due_and_not_before_and_needs_no_further_thread_for_it(watchdo
     assert watchdog.failures == [] and watchdog.fault == ''
 
 
-def test_what_the_preparation_of_a_thread_raises_is_told_and_it_watches_all_the_same():
+def test_what_the_preparation_of_a_thread_raises_is_told_or_logged_and_it_watches_all_the_same(
+    caplog,
+):
     failures = []
     watchdog = Watchdog(failures.append, prepare=lambda: 1 / 0)
     assert still_acts(watchdog)
     wait_until(lambda: len(failures) == 2)
     watchdog.stop()
     assert {type(failure) for failure in failures} == {ZeroDivisionError}
-
-
-def test_an_error_that_cannot_be_told_is_logged(caplog):
     tell(lambda error: 1 / 0, ValueError('too hot'))
     assert 'could not be reported: ValueError: too hot' in caplog.text
 

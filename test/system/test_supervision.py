@@ -50,12 +50,17 @@ def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervis
     assert told == 2 * ['player is tried again'] + ['stopping: player failed: exit status 75']
 
 
-def test_a_node_that_dies_again_and_again_stays_down(supervisor, told):
+def test_a_node_that_dies_again_and_again_stays_down_and_its_exits_are_described(supervisor, told):
     supervisor.start(shell('detector', 'exit 1', respawn=True))
     assert supervisor.run() == 1
     assert told.count('detector died: exit status 1') == supervision.MAX_RESPAWNS + 1
     stays_down = 'detector died 6 times within 60 s: it stays down, the others go on without it'
     assert told[-2:] == [stays_down, 'stopping: no process is left']
+    assert list(map(describe_exit, (2, -11, -200))) == [
+        'exit status 2',
+        'killed by SIGSEGV',
+        'killed by signal 200',
+    ]
 
 
 @pytest.mark.parametrize('status', [0, 1])
@@ -110,8 +115,3 @@ def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
         assert supervisor.run() == 0
         raise RuntimeError('while it is caught')
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-def test_exits_are_described_for_a_person():
-    told = ['exit status 2', 'killed by SIGSEGV', 'killed by signal 200']
-    assert list(map(describe_exit, (2, -11, -200))) == told

@@ -104,7 +104,7 @@ def test_interruptions_are_told_in_ms_once_they_are_more_than_chance():
     assert frequent.log_limit == pytest.approx(without.log_limit, abs=0.03)
 
 
-def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
+def test_the_interruption_is_the_fourth_longest_of_few_an_hour_at_most_and_forgotten():
     took_ms = [10.0] * 100
     took_ms[7::12] = [30.0 + number for number in range(8)]
     recent = seen(took_ms)
@@ -113,9 +113,6 @@ def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
     recent.observe(10.0, 1e9)
     assert max(recent.state()['excesses_ms']) == 3.6e6
     assert RecentTimes.from_state(ALPHA, StartRatio(), recent.state()).has_limit
-
-
-def test_frames_older_than_the_window_are_forgotten():
     period_ms = [10.0] * 200
     period_ms[7::20] = [18.0 + number for number in range(10)]
     once, twice = seen(period_ms * 10), seen(period_ms * 20)

@@ -141,6 +141,9 @@ def test_what_publishing_has_beyond_its_median_is_spare_and_half_of_it_is_the_le
     for _ in range(20):
         publishing.observe(100.0)
     assert (publishing.reserve_ms, publishing.spare_ms) == (15.0, 0.0)  # of a ceiling nothing
+    for no_time_ms in (-0.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match='expected a finite time'):
+            publishing.observe(no_time_ms)
 
 
 def test_an_aborted_frame_counts_where_it_exceeded_its_bound_or_was_promised_and_is_late(learnt):
@@ -256,12 +259,6 @@ def test_bounds_rest_on_frames_once_enough_were_seen_or_on_worst_cases():
 
 
 # --- the reserve ---
-
-
-@pytest.mark.parametrize('overhead_ms', [-0.1, math.nan, math.inf])
-def test_refuses_what_is_no_time(overhead_ms):
-    with pytest.raises(ValueError, match='expected a finite time'):
-        Reserve(1.0).observe(overhead_ms)
 
 
 OWN_MS = st.floats(0.0, 50.0)
