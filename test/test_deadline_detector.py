@@ -20,6 +20,7 @@ from invented_networks import (
     make_magnifier,
 )
 from measurable_network import rough_profile
+from plain_images import noise
 from python_run import run_python
 from waiting import WAIT_S, wait_until
 
@@ -46,7 +47,7 @@ from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.recent_times import LEAST_RATIOS
 from deadline_perception.timing.time_model import TimeModel
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+IMAGE = noise(48, 64)
 AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
 
 

@@ -123,7 +123,9 @@ def test_keeps_the_plan_unless_another_path_gains_enough_or_beats_it_outright(
     assert policy.redecide(large, 0, 100.0, 1.0).path['head'] == '0'
 
 
-def test_refuses_what_cannot_be_decided_on(policy, foreign_path):
+def test_refuses_what_cannot_be_decided_on_and_impossible_forecasts_and_qualities(
+    policy, foreign_path, make_forecast, make_quality
+):
     with pytest.raises(ValueError, match='remaining time is NaN ms'):
         policy.plan(math.nan, 1.0)
     for factor in (0.0, -1.0, math.nan, math.inf, 1_000_001.0):
@@ -134,9 +136,6 @@ def test_refuses_what_cannot_be_decided_on(policy, foreign_path):
     for segment in (-1, SEGMENTS):
         with pytest.raises(ValueError, match=f'segment is {segment}'):
             policy.redecide(PATHS[0], segment, 10.0, 1.0)
-
-
-def test_refuses_impossible_forecasts_and_qualities(make_forecast, make_quality):
     for wrong_ms in (math.nan, -1.0, math.inf):
         forecast = make_forecast(SPACE, lambda name: wrong_ms)
         with pytest.raises(ValueError, match='forecast of path .* ms, expected'):

@@ -1,10 +1,10 @@
-import numpy as np
 import pytest
 from invented_networks import MAGNIFIER, make_magnifier, make_single
+from plain_images import noise
 
 from deadline_perception.engines.segment_store import StoreError
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+IMAGE = noise(48, 64)
 
 
 def test_a_frame_passes_every_segment_of_its_own_path_and_tells_its_time():

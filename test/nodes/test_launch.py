@@ -119,31 +119,22 @@ def start_replay(tmp_path, repository):
     started = []
 
     def start(bag, *words):
+        files = {'bag': bag, 'model': 'good.safetensors', 'profile': 'good.json'}
+        given = [f'{name}:={tmp_path / file}' for name, file in files.items()]
+        launched = repository / 'launch' / 'replay.launch.py'
+        environment = {'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'PYTHONUNBUFFERED': '1'}
+        environment |= {'ROS_LOG_DIR': str(tmp_path)}
+        environment['PATH'] = f'{tmp_path / "bin"}{os.pathsep}{environment["PATH"]}'
         with (tmp_path / 'log').open('w') as log:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    '-c',
-                    RUN,
-                    repository / 'launch' / 'replay.launch.py',
-                    f'bag:={tmp_path / bag}',
-                    f'model:={tmp_path / "good.safetensors"}',
-                    f'profile:={tmp_path / "good.json"}',
-                    *words,
-                ],
+                [sys.executable, '-c', RUN, launched, *given, *words],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=tmp_path,
                 start_new_session=True,
                 # A shell's background jobs ignore SIGINT, and so would all that they start.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-                env={
-                    'AMENT_PREFIX_PATH': sys.prefix,
-                    **os.environ,
-                    'PYTHONUNBUFFERED': '1',
-                    'ROS_LOG_DIR': str(tmp_path),
-                    'PATH': f'{tmp_path / "bin"}{os.pathsep}{os.environ["PATH"]}',
-                },
+                env=environment,
             )
         started.append(process)
         return process, (tmp_path / 'log').read_text

@@ -33,14 +33,10 @@ def picture(height=6, width=8, seed=0):
 
 
 def deep_image(encoding, pixels, **given):
-    return Image(
-        height=pixels.shape[0],
-        width=pixels.shape[1],
-        encoding=encoding,
-        step=pixels[0].nbytes,
-        data=array.array('B', pixels.tobytes()),
-        **given,
-    )
+    height, width = pixels.shape[:2]
+    data = array.array('B', pixels.tobytes())
+    layout = {'height': height, 'width': width, 'step': pixels[0].nbytes, 'data': data}
+    return Image(encoding=encoding, **layout, **given)
 
 
 def test_encodings_that_are_not_known_are_left_to_cv_bridge():

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from baselines import FixedPath
+from invented_networks import InventedNetwork, InventedRun
 from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections
@@ -29,32 +30,31 @@ SPACE = space_of(1, 1, widths=BOTH, pyramid_widths=BOTH, proposals=(10, 50), hea
 IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 
-class CountedForecast(SegmentForecast):
-    """Every segment costs by its settings."""
-
-    def __init__(self):
-        segments = range(len(SPACE.segments))
-        steps = ((at, path) for path in SPACE for at in segments)
-        super().__init__(SPACE, {SPACE.key(*step): self.segment_ms(*step) for step in steps})
-
-    def segment_ms(self, segment, path):
-        name = SPACE.segments[segment].name
-        if name.startswith('skip'):
-            return 0.0 if path[name] == 'skip' else 10.0 * path['width']
-        if name.startswith('stage'):
-            return 10.0 * path['width']
-        return {
-            'pre': 1.0,
-            'pyramid': 4.0 * path['pyramid_width'],
-            'rpn': 2.0,
-            'regions': 0.0,
-            'proposals': 1.0 + path['proposals'] / 50,
-            'head': 3.0 * (int(path['head']) + 1),
-            'post': 1.0,
-        }[name]
+def own_ms(name, path):
+    """What a segment costs by its settings."""
+    if name.startswith('skip'):
+        return 0.0 if path[name] == 'skip' else 10.0 * path['width']
+    if name.startswith('stage'):
+        return 10.0 * path['width']
+    return {
+        'pre': 1.0,
+        'pyramid': 4.0 * path['pyramid_width'],
+        'rpn': 2.0,
+        'regions': 0.0,
+        'proposals': 1.0 + path['proposals'] / 50,
+        'head': 3.0 * (int(path['head']) + 1),
+        'post': 1.0,
+    }[name]
 
 
-FORECAST = CountedForecast()
+TIMES_MS = {
+    SPACE.key(number, path): own_ms(segment.name, path)
+    for path in SPACE
+    for number, segment in enumerate(SPACE.segments)
+}
+
+
+FORECAST = SegmentForecast(SPACE, TIMES_MS)
 CHEAPEST_MS = FORECAST.forecast_ms(SPACE.smallest)
 QUALITY = PathQuality.from_forecast(SPACE, FORECAST)
 POLICY = FrontierPolicy(SPACE, FORECAST, QUALITY)
@@ -164,13 +164,6 @@ def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
     assert frame.result is not None and given_up_after is None
 
 
-class WorstCases(CountedForecast):
-    """Three times the expected times."""
-
-    def segment_ms(self, segment, path):
-        return 3.0 * super().segment_ms(segment, path)
-
-
 @pytest.mark.parametrize(
     'median, budget, is_run',
     [(-0.5, 1.5, True), (0.0, 1.5, False), (0.5, 1.5, False), (0.5, 2.1, True)],
@@ -187,7 +180,7 @@ def test_a_slowdown_above_the_recent_pace_aborts_nothing_that_fits(median, budge
 
 
 def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
-    worst = WorstCases()
+    worst = SegmentForecast(SPACE, {key: 3.0 * ms for key, ms in TIMES_MS.items()})
     slow = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
     policy = FrontierPolicy(SPACE, worst, QUALITY)
 
@@ -229,14 +222,6 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up
     assert told == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
 
 
-class NoWork(SegmentRun):
-    def compute(self, name, key):
-        pass
-
-    def result(self):
-        return Detections.none()
-
-
 def test_operators_of_the_part_that_runs_are_decided_and_no_others():
     space = PathSpace(
         (
@@ -252,9 +237,10 @@ def test_operators_of_the_part_that_runs_are_decided_and_no_others():
     )
     forecast = SegmentForecast(space, dict.fromkeys(space.carriers(), 1.0))
     policy = FrontierPolicy(space, forecast, PathQuality.from_forecast(space, forecast))
-    job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), NoWork(space, space.largest)
+    job = Job(IMAGE, 0.0, StampReading(0.0, '', 0))
     job.times = FrameTimes(forecast)
-    network = SimpleNamespace(path_space=space, start=lambda image, path: ran)
+    network = InventedNetwork(space)
+    network.start = lambda image, path: InventedRun(network, image, space.largest)
     inference = TimedInference(network, policy)
     inference.begin(IMAGE, job, due_ms=math.inf, may_abort=False).until_answer()
     assert [decision.operator for decision in job.decisions] == ['model', 'large']
