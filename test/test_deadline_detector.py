@@ -146,9 +146,7 @@ EMPTY = np.zeros((0, 8, 3), np.uint8)
         ({'budget_ms': 0.0}, r'\(0, 60000\] ms'),
         ({'budget_ms': 1e9}, 'budget is'),
         ({'budget_ms': '50'}, "budget is '50' ms, expected a time"),
-        ({'budget_ms': np.array([1.0, 2.0])}, r'budget is array\(\[1., 2.\]\) ms'),
         ({'age_ms': math.nan}, r'age of the image is nan ms, expected a time in \[0, 60000\] ms'),
-        ({'age_ms': 'old'}, "age of the image is 'old' ms"),
         ({'stamp_ns': -1}, 'stamp is -1 ns'),
         ({'stamp_ns': math.nan}, 'stamp is nan ns .*expected whole numbers of at least 0'),
         ({'stamp_ns': None}, 'stamp is None ns'),
@@ -487,7 +485,9 @@ def test_answers_come_one_for_each_image_of_a_recording_at_its_rate(detector):
             list(detector.answers([IMAGE], AMPLE_MS, rate_hz=rate_hz))
 
 
-def test_asyncio_awaits_answers_and_a_full_queue_says_so(detector, network):
+def test_asyncio_awaits_answers_a_full_queue_says_so_and_a_cancelled_request_leaves_its_place(
+    detector, network
+):
     async def serve():
         network.gate.clear()
         requests = [detector.adetect(IMAGE, AMPLE_MS) for _ in range(MOST_AWAITED)]
@@ -503,8 +503,6 @@ def test_asyncio_awaits_answers_and_a_full_queue_says_so(detector, network):
     with pytest.raises(ValueError, match='budget is -1'):
         asyncio.run(detector.adetect(IMAGE, -1.0))
 
-
-def test_a_cancelled_request_leaves_its_place_to_others(detector, network):
     async def leave():
         network.gate.clear()
         waiting = [asyncio.create_task(detector.adetect(IMAGE, 300.0)) for _ in range(MOST_AWAITED)]

@@ -70,7 +70,9 @@ def test_declared_values_are_live_a_snapshot_is_not_and_illegal_changes_are_reje
     ]
 
 
-def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
+def test_a_set_that_does_not_fit_together_is_rejected_as_a_whole_and_one_that_waits_says_so(
+    make_node,
+):
     node = make_node('under_test')
     values = declare(node, TABLE, fits)
     result = node.set_parameters_atomically(given(rate_hz=1.0, policy='distance'))
@@ -82,9 +84,6 @@ def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
     other = make_node('under_test', parameter_overrides=given(policy='distance'))
     with pytest.raises(ParameterError, match='expected at least 5 for policy distance'):
         declare(other, TABLE, fits)
-
-
-def test_a_change_that_waits_says_so_to_whoever_makes_it(make_node):
     node = make_node('under_test')
     waiting = Parameter('model', '', 'Which.', waits_for='configure')
     declare(node, (waiting, Parameter('rate_hz', 10.0, 'How often.')))
