@@ -132,17 +132,12 @@ def test_an_absent_gpu_is_told_in_one_line():
         read_device_facts(f'cuda:{torch.cuda.device_count()}')
 
 
-@pytest.mark.parametrize(
-    ('name', 'value'), [('kind', 'tpu'), ('cores', 0), ('threads', 0), ('clock_mhz', math.nan)]
-)
-def test_impossible_facts_are_refused(name, value):
-    with pytest.raises(ValueError, match='expected'):
-        DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, name: value})
-
-
-def test_several_threads_must_not_spin_for_each_other():
+def test_several_threads_must_not_spin_for_each_other_and_impossible_facts_are_refused():
     assert process_environment(2)['OMP_WAIT_POLICY'] == 'PASSIVE'
     assert 'OMP_WAIT_POLICY' not in process_environment(1)
     for refuses in (process_environment, use_threads):
         with pytest.raises(ValueError, match='threads is 0'):
             refuses(0)
+    for wrong in ({'kind': 'tpu'}, {'cores': 0}, {'threads': 0}, {'clock_mhz': math.nan}):
+        with pytest.raises(ValueError, match='expected'):
+            DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1} | wrong)

@@ -34,7 +34,7 @@ def passes():
 
 
 def test_a_path_of_the_closer_look_has_its_own_name_and_keys_in_its_passes():
-    _, network = passes()
+    inner, network = passes()
     for path in SPACE:
         single = network.single(path)
         assert str(single) == str(path) and network.path_space.keys(single) == SPACE.keys(path)
@@ -42,6 +42,8 @@ def test_a_path_of_the_closer_look_has_its_own_name_and_keys_in_its_passes():
     assert set(network.path_space.carriers()) == {*first, *SPACE.carriers()}
     both = network.path_space.largest
     assert network.path_space.keys(both) == (*first, *SPACE.keys(SPACE.largest))
+    with pytest.raises(PassesError, match='consists of alternatives'):
+        PassesNetwork(network, inner, COARSE)
 
 
 @pytest.mark.parametrize(
@@ -87,25 +89,20 @@ def test_the_closer_look_is_decided_while_it_runs_and_after_the_first_one():
         other.redirect(other.path.replace(fine='none'))
 
 
-def test_networks_that_cannot_be_passes_are_refused():
-    inner, network = passes()
-    with pytest.raises(PassesError, match='consists of alternatives'):
-        PassesNetwork(network, inner, COARSE)
-
-
 def test_a_file_declares_the_passes_of_weights(tmp_path):
     file = tmp_path / 'street.passes.json'
     content = {'format': 2, 'coarse': {'0.36': 'r0.36'}, 'model': 'small'}
     file.write_text(json.dumps(content))
     declared = PassesFile.load(file)
     assert declared == PassesFile(2, {'0.36': 'r0.36'}, 'small')
-    for wrong in (
+    damages = (
         {'format': 1},
         {'coarse': [1]},
         {'coarse': {}},
         {'merge': {'side': 0.2}},
         {'fusion': 3},
-    ):
+    )
+    for wrong in damages:
         file.write_text(json.dumps(content | wrong))
         with pytest.raises(PassesError, match='cannot be used'):
             PassesFile.load(file)

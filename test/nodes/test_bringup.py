@@ -79,20 +79,18 @@ def test_a_node_gets_its_files_before_single_parameters(tmp_path):
     assert max(files) < command.index('-p') < command.index('image_transport:="compressed"')
 
 
-@pytest.mark.parametrize(
-    ('namespace', 'section', 'threads'),
-    [
-        ('', 'detector: {ros__parameters: {threads: 3}}', '3'),
-        ('/front', 'detector: {ros__parameters: {threads: 3}}', '2'),
-        ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3'),
-    ],
-)
-def test_the_environment_follows_this_nodes_parameters(tmp_path, namespace, section, threads):
+def test_the_environment_follows_this_nodes_parameters(tmp_path):
     file = tmp_path / 'own.yaml'
-    file.write_text(section)
-    given = values(params_file=str(file), namespace=namespace)
-    environment = bringup.node_environment(DETECTOR, given)
-    assert environment['OMP_NUM_THREADS'] == threads and environment['OMP_WAIT_POLICY'] == 'PASSIVE'
+    for namespace, node, threads in (
+        ('', 'detector', '3'),
+        ('/front', 'detector', '2'),
+        ('front/', '/front/detector', '3'),
+    ):
+        file.write_text(f'{node}: {{ros__parameters: {{threads: 3}}}}')
+        given = values(params_file=str(file), namespace=namespace)
+        environment = bringup.node_environment(DETECTOR, given)
+        assert environment['OMP_NUM_THREADS'] == threads
+        assert environment['OMP_WAIT_POLICY'] == 'PASSIVE'
     assert bringup.node_environment(NODES[0], values()) == {}
 
 

@@ -44,19 +44,17 @@ def test_declares_its_arguments_without_model_or_data(repository, name):
     }
 
 
-@pytest.mark.parametrize(
-    ('given', 'names'),
-    [
+def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository):
+    module = load(repository, 'perception')
+    for given, names in (
         ({}, [entry.name for entry in NODES]),
         ({'tasks': __file__}, ['vehicle_speed', 'contention_monitor', 'qos_scheduler']),
-    ],
-)
-def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository, given, names):
-    module, context = load(repository, 'perception'), LaunchContext()
-    context.launch_configurations.update(given)
-    for action in module.generate_launch_description().get_launch_arguments():
-        action.execute(context)
-    assert [node.node_executable for node in module._nodes(context)] == names
+    ):
+        context = LaunchContext()
+        context.launch_configurations.update(given)
+        for action in module.generate_launch_description().get_launch_arguments():
+            action.execute(context)
+        assert [node.node_executable for node in module._nodes(context)] == names
 
 
 def test_a_namespace_of_the_including_file_counts_for_all(repository, tmp_path):
