@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -98,43 +99,29 @@ def test_few_objects_leave_scores_nearer_to_what_they_were_than_many(first_pass)
     assert 0.0 > offsets[0] > offsets[1] > offsets[2]
 
 
+def blind(name):
+    """A network that finds nothing and keeps on what paths it was started; of `street`, three are in 8 bit."""
+    ready = STREET_PATHS if name == 'street' else []
+    forms = {f'{name}@{path}': '8 bit' for path in ready}
+    started, run = [], SimpleNamespace(finish=Detections.none)
+    return SimpleNamespace(
+        class_names=(),
+        started=started,
+        start=lambda image, path: started.append(path) or run,
+        path_space=SimpleNamespace(parse=str, keys=lambda path: [f'{name}@{path}', 'post']),
+        engine=SimpleNamespace(identity=name, forms=forms),
+    )
+
+
 def test_an_image_is_looked_at_in_every_run_and_the_file_says_by_what(first_pass):
-    networks = {name: _Blind(name) for name in (first_pass.FINE, first_pass.FIRST)}
+    networks = {name: blind(name) for name in (first_pass.FINE, first_pass.FIRST)}
     images = first_pass.Images('coco', frames(*'ab'), [])
     for run in (1, 2):
         seen = first_pass.look_at(networks, images)
         assert [len(found) for found in seen.values()] == [2] * 6
-        assert [network.started for network in networks.values()] == [6 * run] * 2
+        assert [len(network.started) for network in networks.values()] == [6 * run] * 2
     engines = [first_pass.engine_of(name, network) for name, network in networks.items()]
     assert engines == [
         {'name': 'street', '8 bit': 3, 'eager': 1},
         {'name': 'street-first', 'eager': 4},
     ]
-
-
-class _Blind:
-    """A network that finds nothing, counts the images that it was given, and is its own engine, with segments of three
-    paths of `street` in 8 bit."""
-
-    class_names = ()
-    started = 0
-
-    def __init__(self, name):
-        self.identity = name
-        self.forms = (
-            {f'{name}@{path}': '8 bit' for path in STREET_PATHS} if name == 'street' else {}
-        )
-        self.path_space = self.engine = self
-
-    def parse(self, text):
-        return text
-
-    def keys(self, path):
-        return [f'{self.identity}@{path}', 'post']
-
-    def start(self, image, path):
-        self.started += 1
-        return self
-
-    def finish(self):
-        return Detections(np.zeros((0, 4)), [], np.zeros(0, int))
