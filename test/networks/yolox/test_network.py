@@ -89,13 +89,11 @@ def test_files_of_other_networks_are_refused(network, tmp_path):
     with pytest.raises(ValueError, match='1 class names'):
         YoloxDetector(SMALL, ('vehicle',))
     file = tmp_path / 'damaged.safetensors'
-    write_weights(network, file, {'kind': 'yolox', 'config': '{"name": "small"}'})
-    with pytest.raises(CheckpointError, match='cannot be used: configuration'):
-        load_detector(file)
-    write_weights(network, file, {'kind': 'other', 'config': SMALL.to_json()})
-    with pytest.raises(CheckpointError, match="holds a 'other', expected a detector"):
-        load_detector(file)
-    facts = {'kind': 'yolox', 'config': SMALL.to_json(), 'score_calibration': '{}'}
-    write_weights(network, file, facts)
-    with pytest.raises(CheckpointError, match='score calibration'):
-        load_detector(file)
+    for facts, said in (
+        ({'config': '{"name": "small"}'}, 'cannot be used: configuration'),
+        ({'kind': 'other'}, "holds a 'other', expected a detector"),
+        ({'score_calibration': '{}'}, 'score calibration'),
+    ):
+        write_weights(network, file, {'kind': 'yolox', 'config': SMALL.to_json()} | facts)
+        with pytest.raises(CheckpointError, match=said):
+            load_detector(file)
