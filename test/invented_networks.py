@@ -43,7 +43,14 @@ class InventedNetwork(Network):
 
     config_name, input_size = 'invented', (48, 64)
 
-    def __init__(self, path_space: PathSpace, device: str = 'cpu', result_type: type = Detections):
+    def __init__(
+        self,
+        path_space: PathSpace,
+        device: str = 'cpu',
+        result_type: type = Detections,
+        run_type: type | None = None,
+    ):
+        self.run_type = run_type or InventedRun
         self.path_space, self.device, self.result_type = path_space, device, result_type
         self.engine = Eager()
         self.class_names = ('thing',) if result_type is Detections else ('cat', 'dog', 'fish')
@@ -51,7 +58,7 @@ class InventedNetwork(Network):
         self.network_hash = self.weights_hash = digest[:16]
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
-        return InventedRun(self, image_bgr, path)
+        return self.run_type(self, image_bgr, path)
 
 
 class InventedRun(SegmentRun):
@@ -59,7 +66,7 @@ class InventedRun(SegmentRun):
 
     def __init__(self, network: InventedNetwork, image_bgr: np.ndarray, path: ExecutionPath):
         super().__init__(network.path_space, path)
-        self._result_type, self._image = network.result_type, image_bgr
+        self.network, self._image = network, image_bgr
         self.keys: list[str] = []  # of what has run
 
     def compute(self, name: str, key: str) -> None:
@@ -71,7 +78,7 @@ class InventedRun(SegmentRun):
             values = np.tanh(values @ _WORK)
 
     def result(self) -> Detections | Classification:
-        if self._result_type is Classification:
+        if self.network.result_type is Classification:
             return Classification(np.array([0.1, 0.7, 0.2]))
         height, width = self._image.shape[:2]
         return Detections([[width / 4, height / 4, width / 2, height / 2]], [0.9], [0])

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -74,29 +75,26 @@ def export_onnx(
     """PyTorch's own export of a module, with inputs beside the image by name."""
     example = torch.zeros(batch, 3, *size, dtype=kind)
     beside = dict(further or {})
-    undo = _without_onnx() if importlib.util.find_spec('onnx') is None else None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')
-            torch.onnx.export(
-                module.eval(),
-                (example, *beside.values()),
-                str(file),
-                dynamo=False,
-                opset_version=17,
-                input_names=['images', *beside],
-                output_names=list(outputs),
-                dynamic_axes=dynamic,
-            )
-    finally:
-        if undo:
-            undo()
+    names = {'input_names': ['images', *beside], 'output_names': list(outputs)}
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        if importlib.util.find_spec('onnx') is None:
+            _do_without_onnx(patch)
+        torch.onnx.export(
+            module.eval(),
+            (example, *beside.values()),
+            str(file),
+            dynamo=False,
+            opset_version=17,
+            dynamic_axes=dynamic,
+            **names,
+        )
     return file
 
 
-def _without_onnx():
+def _do_without_onnx(patch: pytest.MonkeyPatch) -> None:
     """The exporter takes the package onnx for one thing alone: to add functions of other domains, of which there are
-    none here. Returns what undoes it."""
+    none here."""
     for name in (
         'torch.onnx._internal.torchscript_exporter.onnx_proto_utils',
         'torch.onnx._internal.onnx_proto_utils',
@@ -105,10 +103,8 @@ def _without_onnx():
             module = importlib.import_module(name)
         except ImportError:
             continue
-        kept = module._add_onnxscript_fn
-        module._add_onnxscript_fn = lambda model_bytes, custom_opsets: model_bytes
-        return lambda: setattr(module, '_add_onnxscript_fn', kept)
-    return None
+        patch.setattr(module, '_add_onnxscript_fn', lambda model_bytes, custom_opsets: model_bytes)
+        return
 
 
 def small_yolo(

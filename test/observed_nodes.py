@@ -146,21 +146,3 @@ class Observer:
         self.context.try_shutdown()
         self._thread.join(WAIT_S)
         self.node.destroy_node()
-
-
-class Repeater:
-    """Does something again and again, as a vehicle and a camera do."""
-
-    def __init__(self, act, period_s):
-        self._stopped = threading.Event()
-
-        def run():
-            while not self._stopped.wait(period_s):
-                act()
-
-        self._thread = threading.Thread(target=run, daemon=True)
-        self._thread.start()
-
-    def stop(self):
-        self._stopped.set()
-        self._thread.join()

@@ -1,12 +1,14 @@
 """A very small detector whose segments are prepared once per run, as `deadline-perception profile` prepares them."""
 
+import fcntl
+import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from made_once import made_once
 from made_up_detector import TINY
 
 from deadline_perception.networks.multi_path.shape import HeadConfig
@@ -21,6 +23,22 @@ SMALL = replace(
     skip_groups=((1,), (), (), ()),
     heads=(HeadConfig(1, (32,)),),
 )
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """The folder `name` among the run's temporary ones, which `make` has filled; blocks while another worker does."""
+    base = factory.getbasetemp()
+    # each worker has a folder of its own in there
+    root = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
+    folder, whole = root / name, root / f'{name}.whole'
+    with (root / f'{name}.lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed half-way
+            folder.mkdir()
+            make(folder)
+            whole.touch()
+    return folder
 
 
 @dataclass(frozen=True)

@@ -129,22 +129,15 @@ class RunWriter:
 
     def decision(self, stamp_ns: int, path: str = PATH, **fields) -> None:
         changed = fields.pop('changed', False)
-        operators = [
-            self.message(
-                'deadline_perception/msg/OperatorDecision',
-                name=operator.name,
-                kind=operator.kind,
-                setting=setting_text(operator.settings[level]),
-                level=level,
-                levels=len(operator.settings),
-                decided=True,
-                changed=changed and operator.name == 'head',
-                remaining_ms=20.0,
-                bound_ms=8.0,
-                decision_us=3.0,
-            )
-            for operator, level in zip(SPACE.operators, SPACE.parse(path).settings)
-        ]
+        operators = []
+        for operator, level in zip(SPACE.operators, SPACE.parse(path).settings):
+            setting = setting_text(operator.settings[level])
+            facts = {'name': operator.name, 'kind': operator.kind, 'setting': setting}
+            facts |= {'level': level, 'levels': len(operator.settings), 'decided': True}
+            facts |= {'remaining_ms': 20.0, 'bound_ms': 8.0, 'decision_us': 3.0}
+            facts['changed'] = changed and operator.name == 'head'
+            kind = 'deadline_perception/msg/OperatorDecision'
+            operators.append(self.message(kind, **facts))
         values = {'planned_path': path, 'path': path, 'operators': operators, 'feasible': True}
         values |= {'budget_ms': 100.0, 'remaining_ms': 90.0, 'slowdown': 1.0, 'decision_us': 12.0}
         values |= {'forecast_ms': 45.0, 'bound_ms': 60.0, 'wcet_ms': 75.0, 'quality': 0.35}
@@ -168,51 +161,25 @@ def write_drive(bag: Path, *, frames: int, namespace: str = '') -> None:
             run.budget(stamp_ns, budget_ms, speed_mps)
             run.contention(stamp_ns, slowdown)
             box = [100 + 2 * index % 400, 150, 180 + 2 * index % 400, 210]
-            run.boxes(
-                '/ground_truth',
-                stamp_ns,
-                [
-                    (box, 'vehicle', 1.0),
-                    ([300, 50, 312, 80], 'traffic_light', 1.0),
-                    ([500, 200, 504, 204], 'bike', 0.0),
-                ],
-            )
+            light, difficult = [300, 50, 312, 80], [500, 200, 504, 204]
+            known = (box, 'vehicle', 1.0), (light, 'traffic_light', 1.0), (difficult, 'bike', 0.0)
+            run.boxes('/ground_truth', stamp_ns, [*known])
             if index % 37 == 36:
                 continue  # this image is replaced by the next one
             level = int(np.clip((budget_ms / slowdown - 48) // 32, 0, 3))
             skips = [int(level >= least) for least in (3, 2, 1, 1)]
-            path = str(ExecutionPath((*skips, level, int(level >= 2), level, min(level, 2)), SPACE))
+            path = ExecutionPath((*skips, level, int(level >= 2), level, min(level, 2)), SPACE)
             bound_ms = (35.0, 60.0, 95.0, 130.0)[level] * slowdown
-            network_ms = (
-                bound_ms * float(random.uniform(0.7, 0.95)) * (2.2 if index % 53 == 50 else 1.0)
-            )
+            network_ms = bound_ms * random.uniform(0.7, 0.95) * (2.2 if index % 53 == 50 else 1.0)
             total_ms = network_ms + float(random.uniform(6, 12))
-            feasible = bound_ms + 12 < budget_ms
-            coasted = not feasible and total_ms > budget_ms
-            run.decision(
-                stamp_ns,
-                path,
-                slowdown=slowdown,
-                feasible=feasible,
-                budget_ms=budget_ms,
-                bound_ms=bound_ms,
-                quality=0.2 + 0.05 * level,
-                changed=index % 9 == 0,
-                decision_us=float(random.uniform(8, 30)),
-            )
-            run.boxes(
-                '/detector/detections',
-                stamp_ns,
-                [([v + float(random.normal(0, 2)) for v in box], 'vehicle', 0.8)],
-            )
-            run.latency(
-                stamp_ns,
-                total_ms=total_ms,
-                network_ms=network_ms,
-                budget_ms=budget_ms,
-                path=path,
-                bound_ms=bound_ms,
-                feasible=feasible,
-                outcome=1 if coasted else 0,
-                replaced_frames=1 if index and index % 37 == 0 else 0,
-            )
+            plan = {'path': str(path), 'bound_ms': bound_ms, 'budget_ms': budget_ms}
+            plan['feasible'] = bound_ms + 12 < budget_ms
+            decided = {'changed': index % 9 == 0, 'decision_us': random.uniform(8, 30)}
+            decided |= {'slowdown': slowdown, 'quality': 0.2 + 0.05 * level}
+            run.decision(stamp_ns, **plan, **decided)
+            found = [v + random.normal(0, 2) for v in box]
+            run.boxes('/detector/detections', stamp_ns, [(found, 'vehicle', 0.8)])
+            times = {'total_ms': total_ms, 'network_ms': network_ms}
+            times['outcome'] = int(not plan['feasible'] and total_ms > budget_ms)  # coasted
+            replaced = int(index > 0 and index % 37 == 0)
+            run.latency(stamp_ns, replaced_frames=replaced, **plan, **times)

@@ -20,6 +20,7 @@ from invented_networks import (
     make_magnifier,
 )
 from measurable_network import rough_profile
+from plain_images import noise
 from python_run import run_python
 from waiting import WAIT_S, wait_until
 
@@ -46,7 +47,7 @@ from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.recent_times import LEAST_RATIOS
 from deadline_perception.timing.time_model import TimeModel
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+IMAGE = noise(48, 64)
 AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
 
 
@@ -59,19 +60,12 @@ class GatedNetwork(InventedNetwork):
     """One whose frames wait for a gate, and fail where they are told to."""
 
     def __init__(self) -> None:
-        super().__init__(MAGNIFIER)
+        super().__init__(MAGNIFIER, run_type=GatedRun)
         self.gate, self.error = threading.Event(), None
         self.gate.set()
 
-    def start(self, image_bgr, path):
-        return GatedRun(self, image_bgr, path)
-
 
 class GatedRun(InventedRun):
-    def __init__(self, network, image_bgr, path):
-        super().__init__(network, image_bgr, path)
-        self.network = network
-
     def compute(self, name, key):
         if self.network.error is not None:
             raise self.network.error
@@ -196,10 +190,20 @@ def test_a_profile_that_cannot_be_kept_serves_this_start(tmp_path, monkeypatch):
 def test_one_stream_at_a_time_and_detect_opens_its_own(detector):
     detector.detect(IMAGE, AMPLE_MS)
     with detector.stream() as stream:  # takes the place of that of `detect`
-        assert stream.detect(IMAGE, AMPLE_MS).in_time
+        stream.on_contention(3.0, 'monitor')
+        answer = stream.detect(IMAGE, AMPLE_MS)
+        conditions = answer.record.conditions
+        assert answer.in_time
+        assert (conditions.slowdown, conditions.contention_source) == (3.0, 'monitor')
         for again in (detector.stream, lambda: detector.detect(IMAGE, AMPLE_MS)):
             with pytest.raises(ValueError, match='a stream of this detector is open'):
                 again()
+        for wrong in (math.nan, 1.5, '2', -1):
+            with pytest.raises(ValueError, match='images were dropped, expected whole numbers'):
+                stream.submit(IMAGE, 1, 50.0, dropped=wrong)
+        for wrong in (math.nan, 'fast', 0.5, math.inf):
+            with pytest.raises(ValueError, match=r'slowdown is .*, expected a factor in \[1,'):
+                stream.on_contention(wrong, 'me')
     # Learnt from once it is out: by the frames of every stream.
     assert detector.loaded.task.times.calibrator.frames == 2
     with pytest.raises(StreamClosed, match='the stream is closed'):
@@ -241,14 +245,6 @@ def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(ne
         with pytest.raises(StreamClosed, match='its executor is closed'):
             unused.detect(IMAGE, AMPLE_MS)
     assert executor.watchdog is None
-
-
-def test_the_slowdown_is_what_frames_or_others_tell(detector):
-    with detector.stream() as stream:
-        stream.on_contention(3.0, 'monitor')
-        answer = stream.detect(IMAGE, AMPLE_MS)
-        assert answer.record.conditions.slowdown == 3.0
-        assert answer.record.conditions.contention_source == 'monitor'
 
 
 def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(network, profile, capfd):
@@ -439,16 +435,6 @@ def test_an_image_of_its_own_that_no_bound_fits_does_not_wait_for_a_network_that
     network.gate.set()  # else its detector waits for it
 
 
-def test_a_stream_refuses_numbers_that_are_none(detector):
-    with detector.stream() as stream:
-        for wrong in (math.nan, 1.5, '2', -1):
-            with pytest.raises(ValueError, match='images were dropped, expected whole numbers'):
-                stream.submit(IMAGE, 1, 50.0, dropped=wrong)
-        for wrong in (math.nan, 'fast', 0.5, math.inf):
-            with pytest.raises(ValueError, match=r'slowdown is .*, expected a factor in \[1,'):
-                stream.on_contention(wrong, 'me')
-
-
 def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):
     answer = detector.detect(IMAGE, None)  # without a limit
     assert answer.in_time and answer.budget_ms == math.inf
@@ -469,14 +455,10 @@ def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):
 # --- what programs expect ---
 
 
-def test_there_is_no_promise_before_bounds_rest_on_frames(detector):
-    first, *_, last = [detector.detect(IMAGE, AMPLE_MS) for _ in range(LEAST_RATIOS + 1)]
-    assert first.feasible and not first.is_promised and 'no promise yet' in first.reason
-    assert last.is_promised and 'promise' not in last.reason
-
-
-def test_a_single_image_that_was_promised_nothing_is_late_rather_than_empty(detector, network):
-    """While bounds rest on no frames; later it is empty by its deadline, as promised ones are."""
+def test_there_is_no_promise_before_bounds_rest_on_frames_and_a_single_image_is_late_till_then(
+    detector, network
+):
+    """Later it is empty by its deadline, as promised ones are."""
     for is_promised in (False, True):
         network.gate.clear()
         opening = threading.Timer(0.6, network.gate.set)
@@ -484,6 +466,7 @@ def test_a_single_image_that_was_promised_nothing_is_late_rather_than_empty(dete
         answer = detector.detect(IMAGE, 300.0)
         opening.join()
         assert answer.feasible and answer.is_promised == is_promised and not answer.in_time
+        assert ('no promise yet' in answer.reason) != is_promised
         assert len(answer) == (0 if is_promised else 1)
         assert answer.outcome is (Outcome.COASTED if is_promised else Outcome.LATE)
         for _ in range(LEAST_RATIOS):
@@ -504,7 +487,9 @@ def test_answers_come_one_for_each_image_of_a_recording_at_its_rate(detector):
             list(detector.answers([IMAGE], AMPLE_MS, rate_hz=rate_hz))
 
 
-def test_asyncio_awaits_answers_and_a_full_queue_says_so(detector, network):
+def test_asyncio_awaits_answers_a_full_queue_says_so_and_a_cancelled_request_leaves_its_place(
+    detector, network
+):
     async def serve():
         network.gate.clear()
         requests = [detector.adetect(IMAGE, AMPLE_MS) for _ in range(MOST_AWAITED)]
@@ -520,8 +505,6 @@ def test_asyncio_awaits_answers_and_a_full_queue_says_so(detector, network):
     with pytest.raises(ValueError, match='budget is -1'):
         asyncio.run(detector.adetect(IMAGE, -1.0))
 
-
-def test_a_cancelled_request_leaves_its_place_to_others(detector, network):
     async def leave():
         network.gate.clear()
         waiting = [asyncio.create_task(detector.adetect(IMAGE, 300.0)) for _ in range(MOST_AWAITED)]

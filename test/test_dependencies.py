@@ -71,7 +71,7 @@ def imported():
     return found
 
 
-def test_what_is_imported_is_declared_no_research_and_messages_by_nodes_alone():
+def test_what_is_imported_is_declared_no_research_messages_by_nodes_alone_and_heavy_ones_optional():
     names = imported()
     assert names['deadline_perception.msg'] == {'nodes'}
     tops = {name.partition('.')[0] for name in names}
@@ -81,9 +81,6 @@ def test_what_is_imported_is_declared_no_research_and_messages_by_nodes_alone():
     package = (ROOT / 'package.xml').read_text()
     assert all(re.search(f'<(exec_)?depend>{name}<', package) for name in others & OF_ROS)
     assert {'apsw', 'zstandard', 'torch'} <= others  # otherwise nothing was looked at
-
-
-def test_heavy_packages_are_optional():
     assert 'openvino' in declared(optional=False)  # without it a detector is nine times slower
     heavy = 'nncf torch torchvision rerun-sdk matplotlib rosbags mcap pycocotools'
     assert not set(heavy.split()) & declared(optional=False)
@@ -139,13 +136,10 @@ def test_set_up_installs_what_is_declared_and_pinned(distro, python):
             assert one.specifier.contains(versions[normal(one.name)]), one
 
 
-def test_set_up_installs_nothing_without_a_hash():
+def test_set_up_installs_nothing_without_a_hash_and_actions_are_pinned_and_a_release_is_signed():
     lines = re.sub(r'\\\n *', '', (ROOT / 'cmake' / 'setup.sh').read_text()).splitlines()
     installs = [line for line in lines if 'pip install' in line and 'logged' in line]
     assert len(installs) == 3 and all(' --require-hashes ' in line for line in installs)
-
-
-def test_actions_are_pinned_and_a_release_is_tested_listed_and_signed():
     workflows = {file.stem: file.read_text() for file in (ROOT / '.github/workflows').iterdir()}
     for action in re.findall(r'uses: (\S+)', ''.join(workflows.values())):
         assert re.search('@[0-9a-f]{40}$', action), action

@@ -39,12 +39,8 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(match[1], comments=True) for match in found if match]
 
 
-def test_readme_has_at_most_150_lines():
-    assert len(DOCUMENTS['README.md'].splitlines()) <= 150
-
-
 @each_document
-def test_links_lead_somewhere(name):
+def test_links_scripts_and_results_exist(name):
     for link in re.findall(r'\]\(([^)\s]+)\)', DOCUMENTS[name]):
         target, _, anchor = link.partition('#')
         if '://' in target:
@@ -52,16 +48,12 @@ def test_links_lead_somewhere(name):
         file = ((ROOT / name).parent / target).resolve() if target else ROOT / name
         assert file.exists(), f'{name}: {link}'
         assert not anchor or anchor in anchors(file.read_text(encoding='utf-8')), f'{name}: {link}'
-
-
-@each_document
-def test_scripts_and_results_exist(name):
     for file in re.findall(r'\b(?:benchmarks|research)/[\w/]+\.\w+', DOCUMENTS[name]):
         assert (ROOT / file).is_file(), f'{name}: {file}'
 
 
 @each_document
-def test_commands_are_accepted(name):
+def test_commands_and_launch_arguments_are_accepted(name):
     named = set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name]))
     assert named <= COMMANDS.keys() | GROUPS.keys()
     for command, *words in commands(DOCUMENTS[name]):
@@ -72,10 +64,6 @@ def test_commands_are_accepted(name):
         parser = argparse.ArgumentParser()
         importlib.import_module(module_of(command)).add_arguments(parser)
         parser.parse_args(words)
-
-
-@each_document
-def test_launch_arguments_exist(name):
     of_launch = (ROOT / 'launch' / 'perception.launch.py').read_text(encoding='utf-8')
     assert set(re.findall(r'(\w+):=', DOCUMENTS[name])) <= {
         *(argument.name for argument in ARGUMENTS),
@@ -91,5 +79,6 @@ def test_the_tables_of_the_results_are_those_of_the_files(load_benchmark):
     assert len(DOCUMENTS['docs/results.md'].splitlines()) <= 150
 
 
-def test_documents_name_commands():
+def test_the_readme_is_short_and_documents_name_commands():
+    assert len(DOCUMENTS['README.md'].splitlines()) <= 150
     assert len(commands(DOCUMENTS['README.md'])) >= 5  # otherwise nothing was looked at

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,11 @@ STREET_PATHS = [f'{scale}s00000-w1.00-p100-h2' for scale in ('r0.44-', 'r0.53-',
 @pytest.fixture
 def first_pass(load_benchmark):
     return load_benchmark('first_pass')
+
+
+def frames(*names):
+    """Black images of 200 x 100 px."""
+    return [Frame(name, 0, lambda: np.zeros((100, 200, 3), np.uint8)) for name in names]
 
 
 def test_no_image_is_both_fitted_on_and_measured(first_pass):
@@ -46,11 +52,10 @@ def test_a_new_calibration_leaves_licence_source_and_recipe_of_the_weights(
 
 def test_near_persons_are_those_higher_than_half_of_their_image(first_pass):
     person = first_pass.CLASSES.index('person')
-    frame = Frame('one', 0, lambda: np.zeros((100, 200, 3), np.uint8))
     boxes = [[0, 0, 40, 90], [50, 0, 90, 90], [100, 0, 110, 30], [150, 0, 190, 90]]
     crowd = np.array([False, False, False, True])
     known = GroundTruth(np.array(boxes, np.float32), np.full(4, person), crowd)
-    images = first_pass.Images('coco', [frame], [known])
+    images = first_pass.Images('coco', frames('one'), [known])
     certain = Detections([boxes[0], [50, 0, 90, 40]], [0.3, 0.9], [person, person])
     assert first_pass.near_persons_found(images, [certain]) == [True, False]
     for found in (replace(certain, scores=[0.29, 0.9]), replace(certain, labels=[0, 0])):
@@ -69,14 +74,13 @@ def test_more_time_loses_what_the_best_shorter_answer_finds_beyond_both_longest_
 @pytest.mark.parametrize(('missed', 'least'), [(1, 0.0), (18, 30.0)])
 def test_a_loss_is_certain_where_other_images_would_have_shown_it_too(first_pass, missed, least):
     person = first_pass.CLASSES.index('person')
-    frames = [Frame('one', 0, lambda: np.zeros((100, 200, 3), np.uint8))] * 24
     known = [GroundTruth(np.array([[0, 0, 40, 90]]), [person], [False])] * 24
     found = Detections([[0, 0, 40, 90]], [0.9], [person])
     answers = {
         'street-first 416x256': [found] * 24,
         first_pass.LONGEST: [Detections.none()] * missed + [found] * (24 - missed),
     }
-    images = first_pass.Images('penn_fudan', frames, known)
+    images = first_pass.Images('penn_fudan', frames(*24 * ['one']), known)
     loss = first_pass.certain_losses(images, answers)['person']
     assert least <= loss < 100.0 * missed / 24
 
@@ -95,44 +99,29 @@ def test_few_objects_leave_scores_nearer_to_what_they_were_than_many(first_pass)
     assert 0.0 > offsets[0] > offsets[1] > offsets[2]
 
 
+def blind(name):
+    """A network that finds nothing and keeps on what paths it was started; of `street`, three are in 8 bit."""
+    ready = STREET_PATHS if name == 'street' else []
+    forms = {f'{name}@{path}': '8 bit' for path in ready}
+    started, run = [], SimpleNamespace(finish=Detections.none)
+    return SimpleNamespace(
+        class_names=(),
+        started=started,
+        start=lambda image, path: started.append(path) or run,
+        path_space=SimpleNamespace(parse=str, keys=lambda path: [f'{name}@{path}', 'post']),
+        engine=SimpleNamespace(identity=name, forms=forms),
+    )
+
+
 def test_an_image_is_looked_at_in_every_run_and_the_file_says_by_what(first_pass):
-    frames = [Frame(name, 0, lambda: np.zeros((10, 10, 3), np.uint8)) for name in 'ab']
-    networks = {name: _Blind(name) for name in (first_pass.FINE, first_pass.FIRST)}
-    images = first_pass.Images('coco', frames, [])
+    networks = {name: blind(name) for name in (first_pass.FINE, first_pass.FIRST)}
+    images = first_pass.Images('coco', frames(*'ab'), [])
     for run in (1, 2):
         seen = first_pass.look_at(networks, images)
         assert [len(found) for found in seen.values()] == [2] * 6
-        assert [network.started for network in networks.values()] == [6 * run] * 2
+        assert [len(network.started) for network in networks.values()] == [6 * run] * 2
     engines = [first_pass.engine_of(name, network) for name, network in networks.items()]
     assert engines == [
         {'name': 'street', '8 bit': 3, 'eager': 1},
         {'name': 'street-first', 'eager': 4},
     ]
-
-
-class _Blind:
-    """A network that finds nothing, counts the images that it was given, and is its own engine, with segments of three
-    paths of `street` in 8 bit."""
-
-    class_names = ()
-    started = 0
-
-    def __init__(self, name):
-        self.identity = name
-        self.forms = (
-            {f'{name}@{path}': '8 bit' for path in STREET_PATHS} if name == 'street' else {}
-        )
-        self.path_space = self.engine = self
-
-    def parse(self, text):
-        return text
-
-    def keys(self, path):
-        return [f'{self.identity}@{path}', 'post']
-
-    def start(self, image, path):
-        self.started += 1
-        return self
-
-    def finish(self):
-        return Detections(np.zeros((0, 4)), [], np.zeros(0, int))

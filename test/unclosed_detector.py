@@ -31,18 +31,10 @@ class HeavyRun(InventedRun):
                 torch.mm(torch.ones(900, 900), torch.ones(900, 900))
 
 
-class HeavyNetwork(InventedNetwork):
-    def __init__(self):
-        super().__init__(MAGNIFIER)
-
-    def start(self, image_bgr, path):
-        return HeavyRun(self, image_bgr, path)
-
-
 def main(case: str) -> None:
     torch.set_num_threads(1)
     profile.wait_for_frame = lambda: None  # the times that it measures are of no interest
-    detector = DeadlineDetector(HeavyNetwork())
+    detector = DeadlineDetector(InventedNetwork(MAGNIFIER, run_type=HeavyRun))
     detector.detect(IMAGE, 20_000.0)
     IS_HEAVY.set()
     if case == 'stream':

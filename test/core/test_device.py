@@ -52,18 +52,14 @@ def test_reads_a_desktop(tmp_path):
     assert (facts.power_mode, facts.clock_mhz) == ('governor performance', 4900.0)
     assert (facts.wait_policy, facts.allocator, facts.kind) == ('passive', 'default', 'cpu')
     assert facts.cpu_capability == 'AVX2'
-
-
-@pytest.mark.parametrize(
-    ('environment', 'allocator'),
-    [
-        (process_environment(1), 'retaining'),
-        ({**process_environment(1), 'MALLOC_TOP_PAD_': '1'}, 'default'),
+    settings = process_environment(1)
+    for environment, allocator in (
+        (settings, 'retaining'),
+        ({**settings, 'MALLOC_TOP_PAD_': '1'}, 'default'),
         ({'LD_PRELOAD': '/usr/lib/libjemalloc.so.2'}, 'preloaded jemalloc'),
-    ],
-)
-def test_tells_the_allocators_apart(tmp_path, environment, allocator):
-    assert read_device_facts('cpu', root=tmp_path, environment=environment).allocator == allocator
+    ):
+        facts = read_device_facts('cpu', root=tmp_path, environment=environment)
+        assert facts.allocator == allocator
 
 
 TORCH = """
@@ -136,17 +132,12 @@ def test_an_absent_gpu_is_told_in_one_line():
         read_device_facts(f'cuda:{torch.cuda.device_count()}')
 
 
-@pytest.mark.parametrize(
-    ('name', 'value'), [('kind', 'tpu'), ('cores', 0), ('threads', 0), ('clock_mhz', math.nan)]
-)
-def test_impossible_facts_are_refused(name, value):
-    with pytest.raises(ValueError, match='expected'):
-        DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, name: value})
-
-
-def test_several_threads_must_not_spin_for_each_other():
+def test_several_threads_must_not_spin_for_each_other_and_impossible_facts_are_refused():
     assert process_environment(2)['OMP_WAIT_POLICY'] == 'PASSIVE'
     assert 'OMP_WAIT_POLICY' not in process_environment(1)
     for refuses in (process_environment, use_threads):
         with pytest.raises(ValueError, match='threads is 0'):
             refuses(0)
+    for wrong in ({'kind': 'tpu'}, {'cores': 0}, {'threads': 0}, {'clock_mhz': math.nan}):
+        with pytest.raises(ValueError, match='expected'):
+            DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1} | wrong)

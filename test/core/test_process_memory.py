@@ -7,20 +7,22 @@ from python_run import run_python
 
 from deadline_perception.core.device import process_environment
 
+COMMON = """
+import json, mmap, platform, re, resource
+from pathlib import Path
+import numpy as np
+def resident_mb():
+    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
+"""
 # Resident memory of a thread that freed much, before and after it is given back. Then page faults of what a frame
 # allocates, with a thread that touched memory before and with one that did not.
 PROGRAM = """
-import json, resource
-from pathlib import Path
-import numpy as np
 from deadline_perception.core.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.executor import Executor
 def faults():
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
     values = [np.ones(1000 * size_kb, np.uint8) for size_kb in (3900, 100, 1000, 5200, 700, 2900)]
     return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
-def resident_mb():
-    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
 def load():
     blocks = [np.ones(2**20, np.uint8) for _ in range(40)]
     return blocks[-1]
@@ -38,7 +40,7 @@ other.close(1.0)
 
 def found_by(program):
     """What a program prints that starts with the settings of a node."""
-    ran = run_python('-c', program, env={**os.environ, **process_environment(1)})
+    ran = run_python('-c', COMMON + program, env={**os.environ, **process_environment(1)})
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 
@@ -50,13 +52,9 @@ def test_freed_memory_is_given_back_and_the_first_frame_of_a_thread_that_touched
 
 # Resident memory and mappings of a process whose memory is locked, before and after what it freed is given back.
 LOCKED = """
-import ctypes, json, mmap, platform, resource
-from pathlib import Path
-import numpy as np
+import ctypes
 from deadline_perception.system.priority import ThreadPriority
 from deadline_perception.core.process_memory import trim_memory
-def resident_mb():
-    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
 def locked_mb():
     return next(int(line.split()[1]) for line in Path('/proc/self/status').open() if line.startswith('VmLck')) / 1e3
 def mappings():
@@ -95,9 +93,6 @@ def test_what_was_freed_is_given_back_also_where_memory_is_locked_and_mappings_a
 
 # MB on huge pages and resident, before and after what is in use moves there; and a block of which little is in use.
 HUGE = """
-import json, mmap, re
-from pathlib import Path
-import numpy as np
 from deadline_perception.core.process_memory import use_huge_pages
 def mb(name):
     return sum(int(kb) for kb in re.findall(rf'^{name}: +(\\d+) kB', Path('/proc/self/smaps').read_text(), re.M)) / 1e3

@@ -22,6 +22,11 @@ for number in range(1_000_000):
 """
 
 
+def start_writer(file):
+    """Which replaces the file again and again, and says so each time."""
+    return subprocess.Popen([sys.executable, '-c', WRITER, str(file)], stdout=subprocess.PIPE)
+
+
 def test_a_file_is_replaced_with_the_mode_of_other_files(tmp_path):
     file = tmp_path / 'folder' / 'file'
     before = os.umask(0o027)
@@ -37,7 +42,7 @@ def test_a_file_is_replaced_with_the_mode_of_other_files(tmp_path):
 def test_whoever_is_killed_leaves_a_whole_file_and_the_next_writer_removes_the_rest(tmp_path):
     file, left = tmp_path / 'a[b].bin', 0
     for _ in range(4):
-        writer = subprocess.Popen([sys.executable, '-c', WRITER, str(file)], stdout=subprocess.PIPE)
+        writer = start_writer(file)
         for _ in range(3):
             writer.stdout.readline()
         writer.send_signal(signal.SIGKILL)
@@ -52,9 +57,7 @@ def test_whoever_is_killed_leaves_a_whole_file_and_the_next_writer_removes_the_r
 
 
 def test_what_another_writer_is_writing_is_left_alone(tmp_path):
-    file = tmp_path / 'file'
-    command = [sys.executable, '-c', WRITER, str(file)]
-    writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    writers = [start_writer(tmp_path / 'file') for _ in range(2)]
     try:
         for _ in range(15):
             for writer in writers:

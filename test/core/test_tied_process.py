@@ -6,14 +6,7 @@ from waiting import is_gone, wait
 
 from deadline_perception.core.tied_process import LoadError, has_ended, start_tied, stop_tied
 
-
-def test_a_program_is_asked_to_end_before_it_is_killed_and_takes_its_own_programs_along(tmp_path):
-    file = tmp_path / 'said'
-    program = start_tied(
-        [
-            sys.executable,
-            '-c',
-            f"""
+PROGRAM = """
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(2, lambda *_: 0)\\n'
                           'signal.signal(15, lambda *_: 0)\\nprint("up", flush=True)\\ntime.sleep(120)'],
@@ -23,15 +16,16 @@ try:
     print(child.pid, flush=True)
     time.sleep(120)
 except KeyboardInterrupt:
-    open({str(file)!r}, 'w').write('asked')
-""",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    open(sys.argv[1], 'w').write('asked')
+"""
+
+
+def test_a_program_is_asked_to_end_before_it_is_killed_and_takes_its_own_programs_along(tmp_path):
+    command = [sys.executable, '-c', PROGRAM, str(tmp_path / 'said')]
+    program = start_tied(command, stdout=subprocess.PIPE, text=True)
     child = int(program.stdout.readline())
     stop_tied(program, asks=True)
-    assert file.read_text() == 'asked' and has_ended(program)
+    assert (tmp_path / 'said').read_text() == 'asked' and has_ended(program)
     wait(lambda: is_gone(child), 'the program that it had started')
 
 

@@ -10,7 +10,7 @@ from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.untrusted_file import FileRefused, check_kind, parse_json, read_bytes
 
 
-def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):
+def test_what_is_no_ordinary_file_is_refused_before_it_is_opened_and_after(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / 'pipe')
     (tmp_path / 'link').symlink_to('/dev/zero')
     kinds = {'pipe': 'a pipe', 'link': 'a device', 'socket': 'a socket', '.': 'a folder'}
@@ -21,11 +21,7 @@ def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):
                 read_bytes(tmp_path / name, 100)
             with pytest.raises(FileRefused, match=kind):
                 check_kind(tmp_path / name)
-
-
-def test_a_pipe_that_takes_the_place_of_a_file_is_refused_too(tmp_path, monkeypatch):
-    os.mkfifo(tmp_path / 'pipe')
-    # As if it had been a file.
+    # A pipe that took the place of a file in between.
     monkeypatch.setattr('deadline_perception.core.untrusted_file.check_kind', lambda file: None)
     with pytest.raises(FileRefused, match='but a pipe'):
         read_bytes(tmp_path / 'pipe', 100)

@@ -92,24 +92,21 @@ def test_redecision_is_nearly_the_best(cases, which, index, segment, remaining_m
         assert choice.bound_ms == cheapest_bound_ms
 
 
-def test_bound_that_equals_the_time_left_fits(policy):
-    for factor in (1.0, 1.1, 1.7, 3.0):
+def test_a_bound_fits_that_equals_the_time_left_and_none_that_exceeds_it_by_a_rounding(policy):
+    for factor in np.linspace(1.0, 3.0, 100):
         for path, forecast_ms, quality in policy.starts():
             choice = policy.plan(forecast_ms * factor, factor)
             assert (choice.path, choice.quality, choice.feasible) == (path, quality, True)
             assert choice.forecast_ms == remaining_of(policy, path, 0)
-
-
-def test_what_a_bound_exceeds_by_a_rounding_is_infeasible(policy):
-    for factor in np.linspace(1.0, 3.0, 100):
-        for path, forecast_ms, _ in policy.starts():
             left_ms = math.nextafter(forecast_ms * factor, 0.0)
             choice = policy.plan(left_ms, factor)
             assert choice.path != path or not choice.feasible
             assert choice.bound_ms <= left_ms or not choice.feasible
 
 
-def test_keeps_the_plan_unless_another_path_gains_enough(make_forecast, make_quality):
+def test_keeps_the_plan_unless_another_path_gains_enough_or_beats_it_outright(
+    make_forecast, make_quality
+):
     forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head@h1'))
     small = SPACE.parse('s00-w1.00-p100-h0')
     large = SPACE.parse('s00-w1.00-p100-h1')
@@ -121,17 +118,14 @@ def test_keeps_the_plan_unless_another_path_gains_enough(make_forecast, make_qua
         kept = policy.redecide(large, head, 50.0, 1.0)
         assert kept.path == policy.redecide(large, head, kept.bound_ms, 1.0).path == large
         assert policy.redecide(large, head, 5.0, 1.0).path == small
+    worse = make_quality({path: 0.3 - 0.001 * int(path['head']) for path in SPACE})
+    policy = FrontierPolicy(SPACE, forecast, worse, keep_epsilon=0.005)
+    assert policy.redecide(large, 0, 100.0, 1.0).path['head'] == '0'
 
 
-def test_a_plan_that_another_path_beats_outright_is_not_kept(make_forecast, make_quality):
-    forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head@h1'))
-    quality = make_quality({path: 0.3 - 0.001 * int(path['head']) for path in SPACE})
-    policy = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.005)
-    beaten = SPACE.parse('s00-w1.00-p100-h1')
-    assert policy.redecide(beaten, 0, 100.0, 1.0).path['head'] == '0'
-
-
-def test_refuses_what_cannot_be_decided_on(policy, foreign_path):
+def test_refuses_what_cannot_be_decided_on_and_impossible_forecasts_and_qualities(
+    policy, foreign_path, make_forecast, make_quality
+):
     with pytest.raises(ValueError, match='remaining time is NaN ms'):
         policy.plan(math.nan, 1.0)
     for factor in (0.0, -1.0, math.nan, math.inf, 1_000_001.0):
@@ -142,9 +136,6 @@ def test_refuses_what_cannot_be_decided_on(policy, foreign_path):
     for segment in (-1, SEGMENTS):
         with pytest.raises(ValueError, match=f'segment is {segment}'):
             policy.redecide(PATHS[0], segment, 10.0, 1.0)
-
-
-def test_refuses_impossible_forecasts_and_qualities(make_forecast, make_quality):
     for wrong_ms in (math.nan, -1.0, math.inf):
         forecast = make_forecast(SPACE, lambda name: wrong_ms)
         with pytest.raises(ValueError, match='forecast of path .* ms, expected'):

@@ -125,11 +125,13 @@ def test_of_second_looks_none_is_planned_that_is_less_likely_than_not_to_be_in_t
 
 
 def test_after_a_result_so_far_the_rest_is_begun_though_its_bound_does_not_fit(policy):
-    path = SPACE.parse('crun-s1')
+    path, bound_ms = SPACE.parse('crun-s1'), 10.0 * FACTOR
     choice = policy.redecide(path, 1, 11.0, FACTOR, 5.0)
     assert choice.path['fine'] == 'run' and not choice.feasible
-    assert choice.bound_ms == pytest.approx(10.0 * FACTOR)
+    assert choice.bound_ms == pytest.approx(bound_ms)
     assert policy.redecide(path, 1, -1.0, FACTOR, 5.0).path == SPACE.parse('crun-alone')
+    assert policy.redecide(path, 1, bound_ms, FACTOR, 5.0).feasible  # exactly the time left fits
+    assert not policy.redecide(path, 1, math.nextafter(bound_ms, 0), FACTOR, 5.0).feasible
 
 
 @pytest.mark.parametrize('remaining_ms', [6.0, 4.6, 4.4, 1e-3, 0.0, -5.0])  # of a bound of 6.5 ms
@@ -139,24 +141,14 @@ def test_an_infeasible_frame_runs_what_has_an_even_chance_or_the_shortest(policy
     assert not choice.feasible and choice.path == SPACE.parse('crun-alone')
 
 
-def test_a_bound_of_exactly_the_time_that_is_left_fits(policy):
-    path, bound_ms = SPACE.parse('crun-s1'), 10.0 * FACTOR
-    assert policy.redecide(path, 1, bound_ms, FACTOR, 5.0).feasible
-    assert not policy.redecide(path, 1, math.nextafter(bound_ms, 0), FACTOR, 5.0).feasible
-
-
-def test_a_space_without_results_is_refused():
-    plain = PathSpace((), (Segment('all', 'all'),))
-    with pytest.raises(ValueError, match='declares no result'):
-        PassPolicy(plain, TIMES, Qualities())
-
-
 @pytest.mark.parametrize('name', ['s1', 'crun-s0'])
 def test_a_path_that_alone_is_kept_ready_is_taken_with_its_quality(name):
     path = SPACE.parse(name)
     choice = PassPolicy(SPACE, TIMES, Qualities(), paths=[path]).plan(50.0, FACTOR)
     assert (choice.path, choice.forecast_ms) == (path, TIMES.forecast_ms(path))
     assert choice.feasible and choice.quality == pytest.approx(QUALITY[name])
+    with pytest.raises(ValueError, match='declares no result'):
+        PassPolicy(PathSpace((), (Segment('all', 'all'),)), TIMES, Qualities())
 
 
 def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_anew(policy):
@@ -208,13 +200,12 @@ def test_a_path_is_not_looked_at_only_where_it_cannot_be_better(
 
 
 def test_a_plan_goes_by_the_newest_scene_and_no_earlier_plan_is_kept():
-    class Followed(QualitiesBySize):
-        scene = SimpleNamespace(weights=np.array([0.0, 1.0]), followers=[])
-
-    policy = PassPolicy(SPACE, TIMES, Followed())
+    quality = QualitiesBySize()
+    quality.scene = SimpleNamespace(weights=np.array([0.0, 1.0]), followers=[])
+    policy = PassPolicy(SPACE, TIMES, quality)
     small = policy.plan(100.0, FACTOR)
     assert small.path == SPACE.parse('crun-s1')
-    for renew in Followed.scene.followers:
+    for renew in quality.scene.followers:
         renew(np.array([1.0, 0.0]))
     large = policy.redecide(small.path, 0, 100.0, FACTOR, 0.0)
     assert large.path == SPACE.parse('crun-s0') and large.quality == pytest.approx(0.75)

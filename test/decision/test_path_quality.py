@@ -54,13 +54,6 @@ def test_predictions_are_in_range_and_a_larger_setting_never_harms(seed, count):
             assert predicted[larger] >= predicted[path] - 1e-9
 
 
-def test_check_names_both_networks():
-    quality = PathQuality({SPACE.largest: 0.5}, weights_hash='abc')
-    quality.check('abc')
-    with pytest.raises(QualityTableError, match="'abc', expected 'xyz'"):
-        quality.check('xyz')
-
-
 NAME = 's00-w1.00-p10-h0'
 
 
@@ -92,7 +85,7 @@ def test_unusable_file_is_refused_by_name(tmp_path, content, message):
     assert str(file) in str(caught.value)
 
 
-def test_stand_in_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
+def test_without_measurements_quality_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
     forecast = make_forecast(SPACE, lambda name: 1.0 + 4.0 * name.startswith('stage1@w1'))
     quality = PathQuality.from_forecast(SPACE, forecast)
     order = np.argsort(forecast.table(PATHS), kind='stable')
@@ -102,6 +95,10 @@ def test_stand_in_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
     quality.check('any network')
     with pytest.raises(ValueError, match='forecast paths'):
         quality.quality(foreign_path)
+    measured = PathQuality({SPACE.largest: 0.5}, weights_hash='abc')
+    measured.check('abc')
+    with pytest.raises(QualityTableError, match="'abc', expected 'xyz'"):
+        measured.check('xyz')
 
 
 def test_refuses_impossible_fits(foreign_path):

@@ -29,12 +29,10 @@ def test_a_small_scale_is_better_for_near_objects_and_a_large_one_for_far_ones()
     small, large = table().table([SMALL, LARGE]).reshape(2, 2, 5)
     assert (small[0, :3] < large[0, :3]).all() and (small[0, 3:] > large[0, 3:]).all()
     assert small[0] == pytest.approx(BY_SIZE[SMALL][0], abs=0.1)
+    assert small[1] == pytest.approx(
+        small[0], abs=0.05
+    )  # of which nothing was seen: as all classes
     assert ((small >= 0) & (small <= 1)).all()
-
-
-def test_a_class_of_which_nothing_was_seen_has_what_all_classes_have():
-    values = table().table([SMALL]).reshape(2, 5)
-    assert values[1] == pytest.approx(values[0], abs=0.05)
 
 
 def test_tables_with_and_without_sizes_are_read_and_others_refused(tmp_path):

@@ -19,6 +19,9 @@ def test_wrong_speed_gives_the_smallest_budget_and_says_why(policy, speed_mps):
     assert budget.budget_ms == policy.min_budget_ms
     assert budget.degraded and math.isnan(budget.unclamped_ms)
     assert f'speed is {speed_mps} m/s' in budget.reason
+    budget = ROBOT.budget_ms(0.5)  # above the table: names both
+    assert (budget.budget_ms, budget.degraded) == (22.0, True)
+    assert '0.5 m/s' in budget.reason and '0.2 m/s' in budget.reason
 
 
 @settings(max_examples=200, deadline=None)
@@ -29,26 +32,16 @@ def test_faster_never_gives_a_longer_budget_and_limits_hold(which, speeds):
     assert policy.min_budget_ms <= fast <= slow <= policy.max_budget_ms
 
 
-def test_speed_above_the_table_is_degraded_and_names_both():
-    budget = ROBOT.budget_ms(0.5)
-    assert (budget.budget_ms, budget.degraded) == (22.0, True)
-    assert '0.5 m/s' in budget.reason and '0.2 m/s' in budget.reason
-
-
-def test_limits_that_contradict_each_other_are_refused():
-    with pytest.raises(ValueError, match='max_budget_ms is 29.0, expected .* = 30.0 ms'):
-        TableBudget([1.0], [9.0], 30.0, 29.0)
-
-
 @pytest.mark.parametrize(
-    'speeds, budgets, message',
+    'speeds, budgets, limits_ms, message',
     [
-        ([], [], '0 speeds'),
-        ([1.0], [1.0, 2.0], '1 speeds with 2 budgets'),
-        ([1.0, 1.0], [9.0, 8.0], 'speeds_mps is'),
-        ([0.0, 1.0], [8.0, 9.0], 'never rise'),
+        ([], [], (1.0, 10.0), '0 speeds'),
+        ([1.0], [1.0, 2.0], (1.0, 10.0), '1 speeds with 2 budgets'),
+        ([1.0, 1.0], [9.0, 8.0], (1.0, 10.0), 'speeds_mps is'),
+        ([0.0, 1.0], [8.0, 9.0], (1.0, 10.0), 'never rise'),
+        ([1.0], [9.0], (30.0, 29.0), 'max_budget_ms is 29.0, expected .* = 30.0 ms'),
     ],
 )
-def test_table_refuses_impossible_entries(speeds, budgets, message):
+def test_table_refuses_impossible_entries_and_limits(speeds, budgets, limits_ms, message):
     with pytest.raises(ValueError, match=message):
-        TableBudget(speeds, budgets, 1.0, 10.0)
+        TableBudget(speeds, budgets, *limits_ms)

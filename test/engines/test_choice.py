@@ -9,22 +9,16 @@ FACTS = read_device_facts('cpu')
 COMMAND = r'Prepare them: .*deadline-perception profile --weights w.safetensors'
 
 
-def test_without_them_auto_is_eager_and_openvino_refused(prepared, monkeypatch, tmp_path):
+def test_without_them_auto_is_eager_and_others_are_refused(prepared, monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'empty'))
     chosen = choose_engine('auto', prepared.network(), FACTS, 'w.safetensors')
     assert chosen.identity == 'eager' and 'no segments are prepared in' in chosen.notice
     said = f'engine is openvino, but no segments are prepared .*{COMMAND}'
     with pytest.raises(StoreError, match=said):
         choose_engine('openvino', prepared.network(), FACTS, 'w.safetensors')
-
-
-def test_without_openvino_auto_is_eager_and_says_what_to_install(prepared, monkeypatch):
+    with pytest.raises(ValueError, match="engine is 'tensorrt', expected one of auto, eager, op"):
+        choose_engine('tensorrt', None, FACTS)
     monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
     assert not is_installed()
     chosen = choose_engine('auto', prepared.network(), FACTS)
     assert 'OpenVINO is not installed: pip install' in chosen.notice
-
-
-def test_an_unknown_engine_is_refused():
-    with pytest.raises(ValueError, match="engine is 'tensorrt', expected one of auto, eager, op"):
-        choose_engine('tensorrt', None, FACTS)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from made_up_detector import redirected_run
+from plain_images import noise
 
 from deadline_perception.engines.cuda_graphs import CudaGraphs
 
@@ -25,7 +26,7 @@ class Recorder:
 
 
 def _images(count):
-    return np.random.default_rng(1).integers(0, 256, (count, 50, 80, 3), dtype=np.uint8)
+    return [noise(50, 80, seed) for seed in range(count)]
 
 
 @torch.inference_mode()
@@ -36,9 +37,8 @@ def _spoil(graphs):
 
 
 def _assert_same(one, other):
-    np.testing.assert_array_equal(one.boxes_xyxy_px, other.boxes_xyxy_px)
-    np.testing.assert_array_equal(one.scores, other.scores)
-    np.testing.assert_array_equal(one.labels, other.labels)
+    for name in ('boxes_xyxy_px', 'scores', 'labels'):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 @pytest.fixture()

@@ -34,31 +34,33 @@ def test_a_signal_is_survived_after_the_driver_is_gone():
     assert (ended.returncode, ended.stdout) == (0, 'heard\n'), ended.stderr
 
 
+SHARED = """
+import os
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+from deadline_perception.engines.openvino_library import cpu_settings, openvino_core
+kept = []  # what is free is taken by the next model
+def threads(settings):
+    before = len(os.listdir('/proc/self/task'))
+    value = ops.parameter([1, 8], np.float32)
+    model = ov.Model([ops.relu(value)], [value])
+    compiled = [openvino_core().compile_model(model, 'CPU', settings) for _ in range(8)]
+    for one in compiled:
+        assert one(np.full((1, 8), -1.0, np.float32))[0].max() == 0.0
+    kept.append(compiled)
+    return len(os.listdir('/proc/self/task')) - before
+os.sched_getaffinity = lambda pid: {0, 1}
+shared = threads(cpu_settings(2))
+own = threads({**cpu_settings(2), 'EXCLUSIVE_ASYNC_REQUESTS': False})
+os.sched_getaffinity = lambda pid: {0, 1, 2, 3}
+assert 'EXCLUSIVE_ASYNC_REQUESTS' not in cpu_settings(2) and cpu_settings(1)['NUM_STREAMS'] == 0
+print(shared, own)
+"""
+
+
 def test_models_that_may_have_all_cores_share_what_they_compute_with():
-    program = (
-        'import os\n'
-        'import numpy as np\n'
-        'import openvino as ov\n'
-        'from openvino import opset13 as ops\n'
-        'from deadline_perception.engines.openvino_library import cpu_settings, openvino_core\n'
-        'kept = []\n'  # what is free is taken by the next model
-        'def threads(settings):\n'
-        '    before = len(os.listdir("/proc/self/task"))\n'
-        '    value = ops.parameter([1, 8], np.float32)\n'
-        '    model = ov.Model([ops.relu(value)], [value])\n'
-        '    compiled = [openvino_core().compile_model(model, "CPU", settings) for _ in range(8)]\n'
-        '    for one in compiled:\n'
-        '        assert one(np.full((1, 8), -1.0, np.float32))[0].max() == 0.0\n'
-        '    kept.append(compiled)\n'
-        '    return len(os.listdir("/proc/self/task")) - before\n'
-        'os.sched_getaffinity = lambda pid: {0, 1}\n'
-        'shared = threads(cpu_settings(2))\n'
-        'own = threads({**cpu_settings(2), "EXCLUSIVE_ASYNC_REQUESTS": False})\n'
-        'os.sched_getaffinity = lambda pid: {0, 1, 2, 3}\n'
-        'assert "EXCLUSIVE_ASYNC_REQUESTS" not in cpu_settings(2) and cpu_settings(1)["NUM_STREAMS"] == 0\n'
-        'print(shared, own)\n'
-    )
-    told = run_python('-c', program)
+    told = run_python('-c', SHARED)
     assert told.returncode == 0, told.stderr
     shared, own = map(int, told.stdout.split())
     assert shared <= own - 6

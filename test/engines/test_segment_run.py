@@ -1,13 +1,13 @@
-import numpy as np
 import pytest
 from invented_networks import MAGNIFIER, make_magnifier, make_single
+from plain_images import noise
 
 from deadline_perception.engines.segment_store import StoreError
 
-IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+IMAGE = noise(48, 64)
 
 
-def test_a_frame_passes_every_segment_and_tells_its_time():
+def test_a_frame_passes_every_segment_of_its_own_path_and_tells_its_time():
     path = MAGNIFIER.parse('znear-n4')
     run = make_magnifier().start(IMAGE, path)
     with_time = []
@@ -18,13 +18,11 @@ def test_a_frame_passes_every_segment_and_tells_its_time():
     assert min(with_time) > 0.0 and len(run.result()) == 1
     with pytest.raises(ValueError, match='the frame has passed its last segment'):
         run.run_segment()
-
-
-def test_foreign_path_is_refused():
+    foreign, network = make_single().path_space.largest, make_magnifier()
     with pytest.raises(ValueError, match='whole is none of the network, whose largest is ztele-n4'):
-        make_magnifier().start(IMAGE, make_single().path_space.largest)
+        network.start(IMAGE, foreign)
     with pytest.raises(ValueError, match='path whole contradicts zfar-n1'):
-        make_magnifier().start(IMAGE, MAGNIFIER.smallest).redirect(make_single().path_space.largest)
+        network.start(IMAGE, MAGNIFIER.smallest).redirect(foreign)
 
 
 def test_a_network_that_derives_has_all_that_is_asked_of_one():

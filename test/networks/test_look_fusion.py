@@ -46,6 +46,9 @@ def test_what_the_other_look_saw_raises_a_score_as_its_coefficient_says():
     assert seen == pytest.approx([1.0 / (1.0 + np.exp(-(np.log(0.6 / 0.4) + 2.0)))], abs=1e-6)
     alone = fusion(coarse7=2.0).fused(coarse, NONE, SIZE).scores
     assert alone == pytest.approx([0.6], abs=1e-6)
+    assert len(merged(NONE, NONE, SIZE, fusion())) == 0
+    for looks in ((NONE, fine), (fine, NONE)):
+        assert merged(*looks, SIZE, fusion()).scores == pytest.approx([0.8], abs=1e-6)
 
 
 def test_features_are_those_of_the_box_then_of_what_the_image_shows():
@@ -58,13 +61,6 @@ def test_features_are_those_of_the_box_then_of_what_the_image_shows():
     assert of_coarse == pytest.approx(expected, abs=1e-6)
     assert of_fine[[0, 3, 4, 5]] == pytest.approx([np.log(4.0), 1, np.log(10.0), np.log(10.0) ** 2])
     assert len(of_fine) == FEATURES
-
-
-def test_nothing_found_by_either_or_both_looks_is_no_error():
-    fine = Detections([[0, 0, 10, 10]], [0.8], [0])
-    assert len(merged(NONE, NONE, SIZE, fusion())) == 0
-    for looks in ((NONE, fine), (fine, NONE)):
-        assert merged(*looks, SIZE, fusion()).scores == pytest.approx([0.8], abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@ import json
 
 import numpy as np
 import pytest
+from invented_networks import InventedNetwork, InventedRun
 from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.extras.evaluation.path_accuracy import forked
 from deadline_perception.networks.passes import PassesError, PassesFile, PassesNetwork
 
@@ -14,49 +13,28 @@ SPACE = space_of(1, 1, widths=BOTH, scales=BOTH)
 IMAGE = np.zeros((100, 200, 3), np.uint8)
 
 
-class FakeRun(SegmentRun):
+class FakeRun(InventedRun):
     """Finds one box, whose score says on what path; notes what ran."""
-
-    def __init__(self, network, path):
-        super().__init__(network.path_space, path)
-        self.network = network
 
     def compute(self, name, key):
         self.network.ran.append(key)
 
     def result(self):
         self.check_finished()
-        return self.network.found(self.path)
-
-
-class FakeNetwork(Network):
-    path_space = SPACE
-    result_type = Detections
-    device, input_size, engine = 'cpu', (64, 128), Eager()
-
-    config_name = network_hash = weights_hash = 'street'
-    class_names = 'vehicle', 'person'
-
-    def __init__(self):
-        self.ran = []
-
-    def found(self, path):
-        return Detections([[0, 0, 100, 50]], [0.9 if path['scale'] == 0.5 else 0.8], [0])
-
-    def start(self, image, path):
-        return FakeRun(self, path)
+        return Detections([[0, 0, 100, 50]], [0.9 if self.path['scale'] == 0.5 else 0.8], [0])
 
 
 COARSE = {'0.50': SPACE.parse('r0.50-s11-w1.00-p10-h0')}
 
 
 def passes():
-    network = FakeNetwork()
+    network = InventedNetwork(SPACE, run_type=FakeRun)
+    network.ran = []
     return network, PassesNetwork(network, network, COARSE)
 
 
 def test_a_path_of_the_closer_look_has_its_own_name_and_keys_in_its_passes():
-    _, network = passes()
+    inner, network = passes()
     for path in SPACE:
         single = network.single(path)
         assert str(single) == str(path) and network.path_space.keys(single) == SPACE.keys(path)
@@ -64,6 +42,8 @@ def test_a_path_of_the_closer_look_has_its_own_name_and_keys_in_its_passes():
     assert set(network.path_space.carriers()) == {*first, *SPACE.carriers()}
     both = network.path_space.largest
     assert network.path_space.keys(both) == (*first, *SPACE.keys(SPACE.largest))
+    with pytest.raises(PassesError, match='consists of alternatives'):
+        PassesNetwork(network, inner, COARSE)
 
 
 @pytest.mark.parametrize(
@@ -109,25 +89,20 @@ def test_the_closer_look_is_decided_while_it_runs_and_after_the_first_one():
         other.redirect(other.path.replace(fine='none'))
 
 
-def test_networks_that_cannot_be_passes_are_refused():
-    network = passes()[1]
-    with pytest.raises(PassesError, match='consists of alternatives'):
-        PassesNetwork(network, FakeNetwork(), COARSE)
-
-
 def test_a_file_declares_the_passes_of_weights(tmp_path):
     file = tmp_path / 'street.passes.json'
     content = {'format': 2, 'coarse': {'0.36': 'r0.36'}, 'model': 'small'}
     file.write_text(json.dumps(content))
     declared = PassesFile.load(file)
     assert declared == PassesFile(2, {'0.36': 'r0.36'}, 'small')
-    for wrong in (
+    damages = (
         {'format': 1},
         {'coarse': [1]},
         {'coarse': {}},
         {'merge': {'side': 0.2}},
         {'fusion': 3},
-    ):
+    )
+    for wrong in damages:
         file.write_text(json.dumps(content | wrong))
         with pytest.raises(PassesError, match='cannot be used'):
             PassesFile.load(file)

@@ -5,10 +5,12 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
+from types import SimpleNamespace
 
 import pytest
 import rclpy
-from observed_nodes import NodeProcess, Observer, Repeater
+from observed_nodes import NodeProcess, Observer
 from rclpy.node import Node
 from waiting import WAIT_S, wait
 
@@ -59,16 +61,28 @@ def make_node():
 
 @pytest.fixture
 def repeat(observer):
-    """Does something after each period, until it is stopped or the test ends."""
-    repeaters = []
+    """Does something after each period, as vehicles and cameras do, until it is stopped or the test ends."""
+    stops = []
 
     def start(act, period_s=0.02):
-        repeaters.append(Repeater(act, period_s))
-        return repeaters[-1]
+        ended = threading.Event()
+
+        def run():
+            while not ended.wait(period_s):
+                act()
+
+        def stop():
+            ended.set()
+            thread.join()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        stops.append(stop)
+        return SimpleNamespace(stop=stop)
 
     yield start
-    for repeater in repeaters:
-        repeater.stop()
+    for stop in stops:
+        stop()
 
 
 _STEPPING_CLOCK = r"""

@@ -63,13 +63,12 @@ class Camera:
     def _message(self, stamp_s):
         if self.name == 'message_type':
             return String(data='no image')
-        if self.name == 'encoding':
-            return image(stamp_s, encoding='h264')
-        if self.name == 'image_layout':
-            return image(stamp_s, step=64)
-        if self.name == 'shared_memory':
-            return image(stamp_s, size=(720, 1280))
-        return image(stamp_s)
+        changes = {
+            'encoding': {'encoding': 'h264'},
+            'image_layout': {'step': 64},
+            'shared_memory': {'size': (720, 1280)},
+        }
+        return image(stamp_s, **changes.get(self.name, {}))
 
 
 if __name__ == '__main__':

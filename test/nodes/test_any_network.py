@@ -24,14 +24,9 @@ def test_an_invented_network_runs_from_profile_to_report(
     given = {'profile': tmp_path / 'profile.json', 'default_budget_ms': 2000.0}
     detector = start_node('detector', {'model': 'invented_networks:make_classifier', **given})
     recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
-    results, latencies, decisions = (
-        observer.hear(kind, f'{namespace}/detector/{topic}')
-        for kind, topic in (
-            (Classification, 'classification'),
-            (FrameLatency, 'latency'),
-            (PathDecision, 'path'),
-        )
-    )
+    results = observer.hear(Classification, f'{namespace}/detector/classification')
+    latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
+    decisions = observer.hear(PathDecision, f'{namespace}/detector/path')
 
     def is_recorded(topic):
         values = observer.status('bag_recorder')[2]

@@ -53,16 +53,27 @@ def stamps(messages):
     return [stamp_to_ns(message.header.stamp) for message in messages]
 
 
-def test_every_message_arrives_with_its_stamp_moved_to_now(start_node, observer, wait_for, bag):
+@pytest.fixture
+def play(start_node):
+    """Plays a bag to its end; gives what the player said."""
+
+    def played(bag, **parameters):
+        player = start_node('bag_player', {'bag': bag, **parameters})
+        assert player.wait_ended() == 0, player.output
+        return player.output
+
+    return played
+
+
+def test_every_message_arrives_with_its_stamp_moved_to_now(play, observer, wait_for, bag):
     images = observer.hear(Image, '/camera/image_raw')
     loose = observer.hear(Image, '/camera/image_raw', BEST_EFFORT)
     infos = observer.hear(CameraInfo, '/camera/camera_info')
     truths = observer.hear(Detection2DArray, '/ground_truth')
     speeds = observer.hear(TwistStamped, '/vehicle/speed')
     begun_ns = time.time_ns()
-    player = start_node('bag_player', {'bag': bag, 'wait_for_subscribers': 2})
-    assert player.wait_ended() == 0, player.output
-    assert f'played {4 * FRAMES} messages, {FRAMES} of them images' in player.output
+    said = play(bag, wait_for_subscribers=2)
+    assert f'played {4 * FRAMES} messages, {FRAMES} of them images' in said
     wait_for(lambda: [len(heard) for heard in (images, infos, truths, speeds)] == [FRAMES] * 4)
     assert loose  # best effort promises no more
     assert stamps(images) == stamps(infos) == stamps(truths) == stamps(speeds)
@@ -74,13 +85,11 @@ def test_every_message_arrives_with_its_stamp_moved_to_now(start_node, observer,
     assert [message.twist.linear.x for message in speeds] == [float(n) for n in range(FRAMES)]
 
 
-def test_in_simulated_time_stamps_stay_and_the_clock_runs(start_node, observer, wait_for, bag):
+def test_in_simulated_time_stamps_stay_and_the_clock_runs(play, observer, wait_for, bag):
     images = observer.hear(Image, '/camera/image_raw')
     infos = observer.hear(CameraInfo, 'calibration')  # in the namespace
     clocks = observer.hear(Clock, '/clock', QoSProfile(depth=1000))
-    parameters = {'rate': 2.0, 'use_sim_time': True, 'camera_info_topic': 'calibration'}
-    player = start_node('bag_player', {'bag': bag, **parameters})
-    assert player.wait_ended() == 0, player.output
+    play(bag, rate=2.0, use_sim_time=True, camera_info_topic='calibration')
     end_ns = 5_000_000_000 + (FRAMES - 1) * PERIOD_NS
     wait_for(lambda: len(images) == len(infos) == FRAMES)
     wait_for(lambda: stamp_to_ns(clocks[-1].clock) == end_ns)
@@ -100,16 +109,16 @@ def test_an_end_before_the_node_is_spun_is_not_lost():
     assert node.done.done() and node.done.result() == 1
 
 
-def test_long_pause_is_shortened_and_said(start_node, observer, wait_for, tmp_path):
+def test_long_pause_is_shortened_and_said(play, observer, wait_for, tmp_path):
     frames = list(sequence().frames)
     hour_ns = 3_600_000_000_000
     frames[6:] = [replace(frame, stamp_ns=frame.stamp_ns + hour_ns) for frame in frames[6:]]
     write_bag(sequence(frames=tuple(frames)), tmp_path / 'gap.mcap')
     images = observer.hear(Image, '/camera/image_raw')
-    player = start_node('bag_player', {'bag': tmp_path / 'gap.mcap', 'rate': 20.0})
-    assert player.wait_ended() == 0, player.output
+    assert 'a pause of 3600.1 s in the bag is shortened to 10 s' in play(
+        tmp_path / 'gap.mcap', rate=20.0
+    )
     wait_for(lambda: len(images) == FRAMES, 'all images')
-    assert 'a pause of 3600.1 s in the bag is shortened to 10 s' in player.output
 
 
 def test_what_cannot_be_played_ends_with_one_line(start_node, bag, tmp_path):

@@ -2,7 +2,6 @@ import signal
 from contextlib import suppress
 from types import SimpleNamespace
 
-import pytest
 from deadline_perception.msg import FrameLatency
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -89,17 +88,14 @@ def test_a_killed_recorder_leaves_all_flushed(start_node, observer, wait_for, tm
     assert 'run.mcap was cut off' in BagFile(tmp_path / 'run.mcap').ending
 
 
-@pytest.mark.parametrize(
-    ('dropped', 'failure', 'level', 'said'),
-    [
+def test_diagnostics_say_what_is_dropped():
+    for dropped, failure, level, said in (
         (0, '', Level.OK, 'recording to run.mcap'),
         (3, '', Level.WARN, '3 messages dropped: the disk takes less than comes'),
         (3, 'No space left', Level.ERROR, 'messages are not written: No space left'),
-    ],
-)
-def test_diagnostics_say_what_is_dropped(dropped, failure, level, said):
-    writer = SimpleNamespace(waiting=0, dropped=dropped, failure=failure, written={})
-    node = SimpleNamespace(_writer=writer, _is_closed=False, _taken=9)
-    node._values = {'output': 'run.mcap'}
-    report = BagRecorderNode._report(node)
-    assert (report.level, report.message, report.values['dropped']) == (level, said, dropped)
+    ):
+        writer = SimpleNamespace(waiting=0, dropped=dropped, failure=failure, written={})
+        node = SimpleNamespace(_writer=writer, _is_closed=False, _taken=9)
+        node._values = {'output': 'run.mcap'}
+        report = BagRecorderNode._report(node)
+        assert (report.level, report.message, report.values['dropped']) == (level, said, dropped)

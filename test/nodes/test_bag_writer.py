@@ -14,6 +14,14 @@ from deadline_perception.nodes.bag_writer import MOST_WAITING_BYTES, BagWriter, 
 STRING = 'std_msgs/msg/String'
 
 
+@pytest.fixture
+def writer(tmp_path):
+    """Of bag.mcap, with one topic."""
+    writer = BagWriter(tmp_path / 'bag.mcap', message_types())
+    writer.add_topic('/a', STRING)
+    return writer
+
+
 def raw(text):
     return serialize_message(String(data=text))
 
@@ -51,10 +59,10 @@ def test_nothing_is_overwritten_and_only_mcap_is_written(tmp_path):
         BagWriter(file / 'bag.mcap', message_types())
 
 
-def test_when_there_is_no_more_room_the_rest_is_counted_and_what_was_written_can_be_read(tmp_path):
+def test_when_there_is_no_more_room_the_rest_is_counted_and_what_was_written_can_be_read(
+    writer, tmp_path
+):
     """A limit on the size of files stands in for a full disk."""
-    writer = BagWriter(tmp_path / 'bag.mcap', message_types())
-    writer.add_topic('/a', STRING)
     with full_disk(3_000_000):
         for number in range(100):
             writer.put('/a', number, raw('x' * 100_000))
@@ -64,7 +72,9 @@ def test_when_there_is_no_more_room_the_rest_is_counted_and_what_was_written_can
     assert [time_ns for _, _, time_ns, _ in content(tmp_path / 'bag.mcap')] == list(range(22))
 
 
-def test_while_the_disk_takes_nothing_a_bounded_number_of_bytes_waits(tmp_path, monkeypatch):
+def test_while_the_disk_takes_nothing_a_bounded_number_of_bytes_waits(
+    writer, tmp_path, monkeypatch
+):
     takes_again = threading.Event()
     write = Writer.add_message
 
@@ -73,9 +83,6 @@ def test_while_the_disk_takes_nothing_a_bounded_number_of_bytes_waits(tmp_path, 
         write(self, *arguments, **named)
 
     monkeypatch.setattr(Writer, 'add_message', write_later)
-    file = tmp_path / 'bag.mcap'
-    writer = BagWriter(file, message_types())
-    writer.add_topic('/a', STRING)
     text = 'x' * 2**20
     for number in range(100):
         writer.put('/a', number, raw(text))
@@ -87,7 +94,10 @@ def test_while_the_disk_takes_nothing_a_bounded_number_of_bytes_waits(tmp_path, 
     writer.put('/a', 100, raw('late'))  # there is room again
     with pytest.raises(RecordingFailed, match=f'lacks {lacking} messages: the disk took less'):
         writer.close()
-    assert [time_ns for _, _, time_ns, _ in content(file)] == [*range(fitting), 100]
+    assert [time_ns for _, _, time_ns, _ in content(tmp_path / 'bag.mcap')] == [
+        *range(fitting),
+        100,
+    ]
 
 
 def test_a_thread_that_could_not_begin_is_told(tmp_path, monkeypatch):

@@ -32,17 +32,14 @@ def values(**given):
 
 
 @pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
-def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
+def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry, repository):
     known = {row.name for row in module_of(entry).PARAMETERS}
     assert callable(module_of(entry).main) and {name for name, _ in entry.parameters} <= known
     arguments = {argument.name for argument in ARGUMENTS}
     assert {argument for _, argument in (*entry.parameters, *entry.remaps)} <= arguments
     assert entry.wanted_by in arguments if entry in OPTIONAL_NODES else not entry.wanted_by
     assert not entry.unless or entry.unless in arguments
-
-
-@pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
-def test_config_is_what_the_declaration_writes(entry, repository):
+    # And its file is what the declaration writes.
     text = (repository / 'config' / f'{entry.name}.yaml').read_text()
     assert text == document_of(entry.name), 'run `make parameters`'
     ((node, section),) = yaml.safe_load(text).items()
@@ -82,20 +79,18 @@ def test_a_node_gets_its_files_before_single_parameters(tmp_path):
     assert max(files) < command.index('-p') < command.index('image_transport:="compressed"')
 
 
-@pytest.mark.parametrize(
-    ('namespace', 'section', 'threads'),
-    [
-        ('', 'detector: {ros__parameters: {threads: 3}}', '3'),
-        ('/front', 'detector: {ros__parameters: {threads: 3}}', '2'),
-        ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3'),
-    ],
-)
-def test_the_environment_follows_this_nodes_parameters(tmp_path, namespace, section, threads):
+def test_the_environment_follows_this_nodes_parameters(tmp_path):
     file = tmp_path / 'own.yaml'
-    file.write_text(section)
-    given = values(params_file=str(file), namespace=namespace)
-    environment = bringup.node_environment(DETECTOR, given)
-    assert environment['OMP_NUM_THREADS'] == threads and environment['OMP_WAIT_POLICY'] == 'PASSIVE'
+    for namespace, node, threads in (
+        ('', 'detector', '3'),
+        ('/front', 'detector', '2'),
+        ('front/', '/front/detector', '3'),
+    ):
+        file.write_text(f'{node}: {{ros__parameters: {{threads: 3}}}}')
+        given = values(params_file=str(file), namespace=namespace)
+        environment = bringup.node_environment(DETECTOR, given)
+        assert environment['OMP_NUM_THREADS'] == threads
+        assert environment['OMP_WAIT_POLICY'] == 'PASSIVE'
     assert bringup.node_environment(NODES[0], values()) == {}
 
 
@@ -131,6 +126,8 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
         orders = bringup.start_orders(values(bag=str(bags / f'{name}.mcap'), image_transport=given))
         detector = next(order for order in orders if order.name == 'detector')
         assert f'image_transport:="{name}"' in detector.command
+    with pytest.raises(BagError, match='bag is empty, expected the name of a bag folder'):
+        bag_replay.prepare_replay(values())
 
 
 @pytest.mark.parametrize(
@@ -155,11 +152,6 @@ def test_what_cannot_be_started_is_refused_in_one_line(bags, monkeypatch, capsys
     said = capsys.readouterr().err
     assert complaint in said and len(said.splitlines()) == 1
     assert sorted(bags.iterdir()) == before
-
-
-def test_a_replay_without_the_name_of_a_bag_says_so():
-    with pytest.raises(BagError, match='bag is empty, expected the name of a bag folder'):
-        bag_replay.prepare_replay(values())
 
 
 # --- as processes ---

@@ -73,12 +73,9 @@ def test_a_staged_fault_is_found_and_its_remedy_named(seen, name):
     assert FAULTS[name] in faults[0].remedy and faults[0].found
 
 
-def test_nothing_is_said_of_a_good_camera(seen):
+def test_nothing_is_said_of_a_good_camera_and_the_command_says_it_of_one(seen, cameras):
     assert len(seen['good'].arrivals) > 10
     assert diagnose(seen['good']) == []
-
-
-def test_the_command_says_it_of_one_camera(cameras):
     shown = run_python(
         *'-m deadline_perception.tools.command_line doctor --json --camera /zero_stamps'.split()
     )

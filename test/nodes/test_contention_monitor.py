@@ -1,10 +1,11 @@
 import math
 import time
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from deadline_perception.msg import ContentionState, FrameLatency
-from rclpy.serialization import serialize_message
 
 from deadline_perception.nodes.contention_monitor import observe_frame, take_waiting
 from deadline_perception.nodes.service_quality import FRAMES
@@ -29,29 +30,11 @@ def test_every_frame_with_its_own_detections_teaches_the_slowdown_of_the_path_th
     assert learnt(latency(idle_forecast_ms=math.nan)).rejected == 1
 
 
-class Flooded:
-    """A subscription in whose queue there is always another message."""
-
-    raw, msg_type, topic_name = True, FrameLatency, '/detector/latency'
-
-    def __init__(self):
-        self.handle, self.taken = self, 0
-
-    def __enter__(self):
-        pass
-
-    def __exit__(self, *error):
-        pass
-
-    def take_message(self, kind, raw):
-        self.taken += 1
-        assert self.taken <= 1000, 'it is never done'
-        return serialize_message(latency()), {'source_timestamp': self.taken}
-
-
 def test_a_flood_of_frames_is_left_after_as_many_as_the_queue_holds():
-    flooded = Flooded()
-    assert len(take_waiting(flooded)) == flooded.taken == FRAMES.depth
+    handle, numbers = nullcontext(), iter(range(1000))  # there is always another one
+    handle.take_message = lambda kind, raw: (raw, {'source_timestamp': next(numbers)})
+    subscription = SimpleNamespace(handle=handle, msg_type=FrameLatency)
+    assert len(take_waiting(subscription)) == FRAMES.depth == next(numbers)
 
 
 def test_states_know_probe_and_frames_until_the_lifecycle_ends(start_node, observer, wait_for):

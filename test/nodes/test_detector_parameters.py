@@ -19,8 +19,5 @@ def test_the_defaults_fit_each_other_and_make_every_part():
     assert network_options(values()).model == DEFAULT_MODEL
     assert make_rules(values()).spare_next_image
     assert not make_rules(values(policy='own.policy:Mine')).spare_next_image
-
-
-def test_refuses_cores_that_are_none():
     with pytest.raises(ValueError, match='cores'):
         check(values(cores='0-'))

@@ -102,16 +102,14 @@ def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting
     assert (head.remaining_ms, head.bound_ms, head.decision_us) == (30.0, 25.0, 12.0)
 
 
-@pytest.mark.parametrize(
-    ('plan', 'reason'),
-    [
+def test_a_plan_that_does_not_fit_is_not_said_to():
+    for plan, reason in (
         ({'feasible': False}, 'not even the cheapest path fits'),
         ({'bound_ms': 95.0}, 'bound 95.0 ms is not looked at by this policy, with 90.0 ms left'),
-    ],
-)
-def test_a_plan_that_does_not_fit_is_not_said_to(plan, reason):
-    message = path_decision(recorded(ran(**plan)), policy='oblivious', target_miss_probability=0.01)
-    assert message.reason.startswith(reason) and message.feasible == plan.get('feasible', True)
+    ):
+        record = recorded(ran(**plan))
+        message = path_decision(record, policy='oblivious', target_miss_probability=0.01)
+        assert message.reason.startswith(reason) and message.feasible == plan.get('feasible', True)
 
 
 def test_a_frame_without_a_plan_has_no_path_and_no_times():

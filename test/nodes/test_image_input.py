@@ -27,14 +27,8 @@ def taken():
 @pytest.fixture
 def one(observer, namespace, taken):
     """An input."""
-    one = ImageInput(
-        observer.node,
-        f'{namespace}/image',
-        'raw',
-        'auto',
-        on_image=taken.image,
-        is_wanted=lambda: taken.wanted,
-    )
+    answers = {'on_image': taken.image, 'is_wanted': lambda: taken.wanted}
+    one = ImageInput(observer.node, f'{namespace}/image', 'raw', 'auto', **answers)
     yield one
     one.close()
 

@@ -44,19 +44,17 @@ def test_declares_its_arguments_without_model_or_data(repository, name):
     }
 
 
-@pytest.mark.parametrize(
-    ('given', 'names'),
-    [
+def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository):
+    module = load(repository, 'perception')
+    for given, names in (
         ({}, [entry.name for entry in NODES]),
         ({'tasks': __file__}, ['vehicle_speed', 'contention_monitor', 'qos_scheduler']),
-    ],
-)
-def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository, given, names):
-    module, context = load(repository, 'perception'), LaunchContext()
-    context.launch_configurations.update(given)
-    for action in module.generate_launch_description().get_launch_arguments():
-        action.execute(context)
-    assert [node.node_executable for node in module._nodes(context)] == names
+    ):
+        context = LaunchContext()
+        context.launch_configurations.update(given)
+        for action in module.generate_launch_description().get_launch_arguments():
+            action.execute(context)
+        assert [node.node_executable for node in module._nodes(context)] == names
 
 
 def test_a_namespace_of_the_including_file_counts_for_all(repository, tmp_path):
@@ -119,31 +117,22 @@ def start_replay(tmp_path, repository):
     started = []
 
     def start(bag, *words):
+        files = {'bag': bag, 'model': 'good.safetensors', 'profile': 'good.json'}
+        given = [f'{name}:={tmp_path / file}' for name, file in files.items()]
+        launched = repository / 'launch' / 'replay.launch.py'
+        environment = {'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'PYTHONUNBUFFERED': '1'}
+        environment |= {'ROS_LOG_DIR': str(tmp_path)}
+        environment['PATH'] = f'{tmp_path / "bin"}{os.pathsep}{environment["PATH"]}'
         with (tmp_path / 'log').open('w') as log:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    '-c',
-                    RUN,
-                    repository / 'launch' / 'replay.launch.py',
-                    f'bag:={tmp_path / bag}',
-                    f'model:={tmp_path / "good.safetensors"}',
-                    f'profile:={tmp_path / "good.json"}',
-                    *words,
-                ],
+                [sys.executable, '-c', RUN, launched, *given, *words],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=tmp_path,
                 start_new_session=True,
                 # A shell's background jobs ignore SIGINT, and so would all that they start.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-                env={
-                    'AMENT_PREFIX_PATH': sys.prefix,
-                    **os.environ,
-                    'PYTHONUNBUFFERED': '1',
-                    'ROS_LOG_DIR': str(tmp_path),
-                    'PATH': f'{tmp_path / "bin"}{os.pathsep}{os.environ["PATH"]}',
-                },
+                env=environment,
             )
         started.append(process)
         return process, (tmp_path / 'log').read_text

@@ -41,14 +41,11 @@ def test_a_namespace_lies_in_the_one_that_was_pushed():
         assert read_values({'namespace': given}, pushed)['namespace'] == namespace
 
 
-def test_ranges_and_choices_are_those_of_the_nodes():
+def test_ranges_choices_and_defaults_are_legal_and_those_of_the_nodes():
     rate = next(row for row in bag_player.PARAMETERS if row.name == 'rate')
     assert (TABLE['rate'].minimum, TABLE['rate'].maximum) == (rate.minimum, rate.maximum)
     transport = next(row for row in detector_parameters.PARAMETERS if row.name == 'image_transport')
     assert TABLE['image_transport'].choices == ('', *transport.choices)
-
-
-def test_every_default_is_legal_and_declared_with_its_choices():
     for argument in ARGUMENTS:
         declared, text = argument.declaration(), as_text(argument.default)
         assert argument.value_of(text) == argument.default and declared['default_value'] == text

@@ -1,4 +1,5 @@
 import array
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,14 +33,10 @@ def picture(height=6, width=8, seed=0):
 
 
 def deep_image(encoding, pixels, **given):
-    return Image(
-        height=pixels.shape[0],
-        width=pixels.shape[1],
-        encoding=encoding,
-        step=pixels[0].nbytes,
-        data=array.array('B', pixels.tobytes()),
-        **given,
-    )
+    height, width = pixels.shape[:2]
+    data = array.array('B', pixels.tobytes())
+    layout = {'height': height, 'width': width, 'step': pixels[0].nbytes, 'data': data}
+    return Image(encoding=encoding, **layout, **given)
 
 
 def test_encodings_that_are_not_known_are_left_to_cv_bridge():
@@ -90,13 +87,15 @@ def test_detections_round_trip_and_every_one_carries_the_header_and_the_name():
     for name in ('boxes_xyxy_px', 'scores'):
         np.testing.assert_array_equal(getattr(back, name), getattr(found(), name))
     assert names == ('traffic_light', 'vehicle') and back.labels.tolist() == [0, 1]
-
-
-def test_a_detection_has_the_id_of_its_track_as_text_and_none_without():
-    tracked = Detections([(1, 2, 3, 4), (5, 6, 7, 8)], [0.5, 0.25], [0, 1], [12, 3])
-    message = DetectionsMessage(NAMES)
-    assert [one.id for one in message.fill(tracked, header()).detections] == ['12', '3']
-    assert [one.id for one in message.fill(found(), header()).detections] == ['', '']
+    assert [one.id for one in sent.detections] == ['', '']
+    tracked = replace(found(), ids=np.array([12, 3]))
+    message = DetectionsMessage(NAMES).fill(tracked, header())
+    assert [one.id for one in message.detections] == ['12', '3']
+    with pytest.raises(ValueError, match=r'labels lie in \[0, 3\], expected indices below 2'):
+        DetectionsMessage(NAMES[:2]).fill(found(), header())
+    sent.detections[1].results = []
+    with pytest.raises(ValueError, match='no hypothesis'):
+        message_to_detections(sent)
 
 
 def test_a_message_that_is_filled_anew_holds_nothing_of_the_frame_before():
@@ -110,15 +109,6 @@ def test_a_message_that_is_filled_anew_holds_nothing_of_the_frame_before():
         )
         assert len(sent.detections) == len(detections)
         assert all(detection.header == frame_header for detection in sent.detections)
-
-
-def test_label_without_a_name_and_detection_without_hypothesis_are_refused():
-    with pytest.raises(ValueError, match=r'labels lie in \[0, 3\], expected indices below 2'):
-        DetectionsMessage(NAMES[:2]).fill(found(), header())
-    sent = DetectionsMessage(NAMES).fill(found(), header())
-    sent.detections[1].results = []
-    with pytest.raises(ValueError, match='no hypothesis'):
-        message_to_detections(sent)
 
 
 @pytest.mark.parametrize(

@@ -46,22 +46,16 @@ print(len(arrived), sum(lost))
 """
 
 
-def test_profile_gives_several_images_room(monkeypatch, repository):
+def test_profile_gives_several_images_room_and_that_of_the_user_stays(monkeypatch, repository):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     make_room_for_images()
     files = {os.environ[name] for name in VARIABLES}
     assert files == {str(repository / 'config' / 'fastdds.xml')}
-    sizes = [
-        element.text
-        for element in ElementTree.parse(files.pop()).iter()
-        if element.tag.endswith('segment_size')
-    ]
+    tree = ElementTree.parse(files.pop())
+    sizes = [part.text for part in tree.iter() if part.tag.endswith('segment_size')]
     assert [int(size) > 4 * 1280 * 720 * 3 for size in sizes] == [True]
-
-
-def test_profile_of_the_user_stays(monkeypatch):
-    monkeypatch.delenv(VARIABLES[1], raising=False)
+    monkeypatch.delenv(VARIABLES[1])
     monkeypatch.setenv(VARIABLES[0], '/home/me/profile.xml')
     make_room_for_images()
     assert os.environ[VARIABLES[0]] == '/home/me/profile.xml' and VARIABLES[1] not in os.environ

@@ -43,14 +43,6 @@ def test_illegal_value_is_named_with_what_was_expected(given, match):
         validate(TABLE, given)
 
 
-def test_unknown_name_gets_the_nearest_that_exists():
-    known = {'rate_hz': 1.0, 'use_sim_time': True, 'qos_overrides./x.depth': 1}
-    assert unknown_names(TABLE, known) == []
-    assert unknown_names(TABLE, {'rte_hz': 1.0}) == [
-        'parameter rte_hz does not exist and has no effect, is rate_hz meant?'
-    ]
-
-
 def given(**values):
     return [RosParameter(name, value=value) for name, value in values.items()]
 
@@ -71,9 +63,16 @@ def test_declared_values_are_live_a_snapshot_is_not_and_illegal_changes_are_reje
         result = node.set_parameters(given(**{name: value}))[0]
         assert not result.successful and name in result.reason
     assert dict(values) == {**validate(TABLE, {}), 'rate_hz': 30.0}
+    known = {'rate_hz': 1.0, 'use_sim_time': True, 'qos_overrides./x.depth': 1}
+    assert unknown_names(TABLE, known) == []
+    assert unknown_names(TABLE, {'rte_hz': 1.0}) == [
+        'parameter rte_hz does not exist and has no effect, is rate_hz meant?'
+    ]
 
 
-def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
+def test_a_set_that_does_not_fit_together_is_rejected_as_a_whole_and_one_that_waits_says_so(
+    make_node,
+):
     node = make_node('under_test')
     values = declare(node, TABLE, fits)
     result = node.set_parameters_atomically(given(rate_hz=1.0, policy='distance'))
@@ -85,9 +84,6 @@ def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
     other = make_node('under_test', parameter_overrides=given(policy='distance'))
     with pytest.raises(ParameterError, match='expected at least 5 for policy distance'):
         declare(other, TABLE, fits)
-
-
-def test_a_change_that_waits_says_so_to_whoever_makes_it(make_node):
     node = make_node('under_test')
     waiting = Parameter('model', '', 'Which.', waits_for='configure')
     declare(node, (waiting, Parameter('rate_hz', 10.0, 'How often.')))

@@ -31,13 +31,10 @@ def test_headers_within_a_message_move_too(restamper):
     assert moved.detections[1].results == sent.detections[1].results
 
 
-def test_zero_stamp_stays_zero(restamper):
+def test_a_zero_stamp_and_a_message_without_header_are_left_alone(restamper):
     none = DetectionsMessage(()).fill(Detections.none(), Header())
     for message, msgtype in ((CameraInfo(), INFO), (none, ARRAY)):
         assert restamper.restamp(serialize_message(message), msgtype, 123)[4:12] == bytes(8)
-
-
-def test_message_without_header_is_left_alone(restamper):
     raw = serialize_message(Clock(clock=ns_to_stamp(5)))
     assert restamper.restamp(raw, 'rosgraph_msgs/msg/Clock', 9) == raw
     diagnostics = serialize_message(DiagnosticArray(header=header(4)))

@@ -33,17 +33,12 @@ def test_a_schedule_tells_the_quality_of_each_task_without_its_weight():
     ] == [('front', 1, 100.0, 20.0, 0.8), ('rear', 0, 50.0, 5.0, 0.6)]
 
 
-@pytest.mark.parametrize(
-    ('outcome', 'told'),
-    [
-        (Outcome.DETECTED, JobReport.DONE),
-        (Outcome.LATE, JobReport.LATE),
-        (Outcome.ABORTED, JobReport.CUT),
-        (Outcome.FAILED, JobReport.FAILED),
-        (Outcome.HUNG, JobReport.HUNG),
-    ],
-)
-def test_a_job_is_told_in_whole_nanoseconds(outcome, told):
+TOLD = {'DETECTED': 'DONE', 'LATE': 'LATE', 'ABORTED': 'CUT', 'FAILED': 'FAILED', 'HUNG': 'HUNG'}
+
+
+@pytest.mark.parametrize('name', TOLD)
+def test_a_job_is_told_in_whole_nanoseconds(name):
+    outcome, told = Outcome[name], getattr(JobReport, TOLD[name])
     record = ended_job(
         outcome, 'why', release_ms=1000.5, started_ms=1001.0, ended_ms=1020.25, level=1, path='dear'
     )

@@ -21,17 +21,10 @@ TOPICS = {
 def test_four_cameras_are_answered(start_node, observer, repeat, wait_for, namespace, tmp_path):
     write_network(tmp_path)
     topics = ', '.join(f'"{topic}"' for topic in list(TOPICS.values())[1:])
-    node = start_node(
-        'detector',
-        {
-            'model': tmp_path / 'good.safetensors',
-            'profile': tmp_path / 'good.json',
-            'default_budget_ms': 400.0,
-            'further_cameras': f'[{topics}]',
-            'calibration_file': tmp_path / 'learnt.json',
-            'priority': "'off'",
-        },
-    )
+    files = {'model': 'good.safetensors', 'profile': 'good.json', 'calibration_file': 'learnt.json'}
+    given = {name: tmp_path / file for name, file in files.items()}
+    given |= {'default_budget_ms': 400.0, 'further_cameras': f'[{topics}]', 'priority': "'off'"}
+    node = start_node('detector', given)
     cameras = [observer.speaker(Image, f'{namespace}/{topic}') for topic in TOPICS.values()]
     latencies, found = (
         {name: observer.hear(kind, f'{namespace}/{name}/{topic}', RESULTS) for name in TOPICS}

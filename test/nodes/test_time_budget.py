@@ -19,28 +19,22 @@ from deadline_perception.nodes.time_budget import (
 ROBOT_BUDGETS_MS = {0.02: 220.0, 0.04: 198.0, 0.08: 154.0, 0.12: 110.0, 0.16: 66.0, 0.20: 22.0}
 
 
-def policy(**given):
-    return make_policy(validate(PARAMETERS, given))
-
-
-def test_road_table_lets_the_vehicle_travel_at_most_a_metre():
+def test_road_table_lets_the_vehicle_travel_at_most_a_metre_and_own_tables_take_its_place(
+    repository,
+):
     for speed_mps, budget_ms in zip(ROAD_SPEEDS_MPS, ROAD_BUDGETS_MS):
         assert speed_mps * budget_ms / 1000.0 == pytest.approx(1.0, abs=0.002)
-    road = policy()
-    assert road.budget_ms(0.0).budget_ms == 250.0
-    assert road.budget_ms(20.0).budget_ms == 50.0
-    assert road.budget_ms(9.0).budget_ms == 100.0  # the faster entry's
-
-
-def test_own_tables_take_the_place_of_the_road_s(repository):
-    own = policy(table_speeds_mps=[1.0, 2.0], table_budgets_ms=[200.0, 50.0])
-    assert own.budget_ms(1.5).budget_ms == 50.0
     shipped = yaml.safe_load((repository / 'config' / 'subflow_robot.yaml').read_text())
-    robot = policy(**shipped['/**/time_budget']['ros__parameters'])
-    budgets_ms = {speed: robot.budget_ms(speed).budget_ms for speed in ROBOT_BUDGETS_MS}
-    assert budgets_ms == ROBOT_BUDGETS_MS
-    fixed = policy(fixed_budget_ms=80.0)
-    assert [fixed.budget_ms(speed).budget_ms for speed in (None, 0.0, 50.0)] == [80.0] * 3
+    robot = shipped['/**/time_budget']['ros__parameters']
+    own = {'table_speeds_mps': [1.0, 2.0], 'table_budgets_ms': [200.0, 50.0]}
+    for given, budgets_ms in (
+        ({}, {0.0: 250.0, 9.0: 100.0, 20.0: 50.0}),  # between two entries the faster one's
+        (own, {1.5: 50.0}),
+        (robot, ROBOT_BUDGETS_MS),
+        ({'fixed_budget_ms': 80.0}, {None: 80.0, 0.0: 80.0, 50.0: 80.0}),
+    ):
+        policy = make_policy(validate(PARAMETERS, given))
+        assert {speed: policy.budget_ms(speed).budget_ms for speed in budgets_ms} == budgets_ms
 
 
 def test_budgets_follow_speeds_and_policies_that_change(start_node, observer, wait_for):

@@ -22,13 +22,10 @@ def _answer(result, budget_ms=50.0, outcome=Outcome.COASTED):
     return Answer(result, ('car', 'person'), job.record(outcome, 1012.0))
 
 
-def test_an_answer_without_objects_is_true_and_empty():
+def test_an_answer_without_objects_is_true_and_empty_and_a_late_result_is_told_as_a_miss():
     answer = _answer(None)
-    assert answer and list(answer) == []
+    assert answer and list(answer) == answer.to_coco() == []
     assert answer.labels.dtype == np.int64
-
-
-def test_a_result_of_its_own_that_was_published_too_late_is_told_as_a_miss():
     assert repr(_answer(ONE, 11.0, Outcome.DETECTED)).endswith('12.0 of 11 ms, detected, missed>')
 
 
@@ -58,10 +55,15 @@ def test_coco_has_boxes_by_width_and_height_and_categories_from_one_on():
     known = {'image_id': 4, 'category_id': 2, 'iscrowd': 0, 'score': 0.75, 'track_id': 7}
     assert first == {**known, 'bbox': [0.0, 1.0, 20.13, 30.0], 'area': 603.9}
     assert second['category_id'] == 1 and 'track_id' not in _answer(ONE).to_coco()[0]
-    assert _answer(None).to_coco() == []
 
 
-def test_supervision_takes_boxes_scores_classes_names_and_ids():
+def test_supervision_takes_boxes_scores_classes_names_and_ids_or_it_is_said_what_to_install(
+    monkeypatch,
+):
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, 'supervision', None)
+        with pytest.raises(ImportError, match='pip install supervision'):
+            _answer(TWO).to_supervision()
     pytest.importorskip('supervision')
     found = _answer(TWO).to_supervision()
     np.testing.assert_array_equal(found.xyxy, TWO.boxes_xyxy_px)
@@ -69,12 +71,6 @@ def test_supervision_takes_boxes_scores_classes_names_and_ids():
     assert found.tracker_id.tolist() == [7, 9] and found['class_name'].tolist() == ['person', 'car']
     assert _answer(ONE).to_supervision().tracker_id is None
     assert len(_answer(None).to_supervision()) == 0
-
-
-def test_without_supervision_it_is_said_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'supervision', None)
-    with pytest.raises(ImportError, match='pip install supervision'):
-        _answer(TWO).to_supervision()
 
 
 def test_an_answer_is_drawn_on_its_own_image_or_another_one():

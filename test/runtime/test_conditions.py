@@ -22,9 +22,8 @@ def tracker(clock):
 
 def test_before_anything_is_heard_the_defaults_are_in_force_and_said(tracker):
     conditions = tracker.now()
-    assert conditions.budget_ms == 80.0
-    assert conditions.slowdown == 1.0
-    assert conditions.contention_source == ''
+    found = conditions.budget_ms, conditions.slowdown, conditions.contention_source
+    assert found == (80.0, 1.0, '')
     assert 'no budget heard yet' in conditions.reasons[0]
     assert 'no contention state' in conditions.reasons[1]
 
@@ -43,13 +42,10 @@ def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays(tra
     tracker.on_contention(1.0, 'probe')
     assert tracker.now().slowdown == 1.0
     assert len(tracker.now().reasons) == 1
-
-
-@pytest.mark.parametrize('min_budget_ms', [math.nan, 0.0, 200.0])
-def test_a_minimum_above_the_budget_is_not_believed(tracker, clock, min_budget_ms):
-    tracker.on_budget(120.0, min_budget_ms, '')
-    clock.ms += 501.0
-    assert tracker.now().budget_ms == 120.0
+    for min_budget_ms in (math.nan, 0.0, 200.0):  # above the budget, it is not believed
+        tracker.on_budget(120.0, min_budget_ms, '')
+        clock.ms += 501.0
+        assert tracker.now().budget_ms == 120.0
 
 
 def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):

@@ -48,35 +48,31 @@ from deadline_perception.timing.transferred_profile import scaled_segments
 IMAGE = grey(48, 64)
 
 
-class Forecast:
-    def start_ratio(self):
-        return StartRatio(0.0, 0.1)
-
-
+FORECAST = SimpleNamespace(start_ratio=lambda: StartRatio(0.0, 0.1))
 BEGIN_MS = 10.0 * math.exp(2.8 * 0.1)
 
 
 def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
     options = NetworkOptions('compact', target_miss_probability=0.02)
     integral = BoundCalibrator(0.02, 0.05, math.log(8.0))
-    learnt = PartBound(integral, RecentTimes(0.02, Forecast().start_ratio()))
+    learnt = PartBound(integral, RecentTimes(0.02, FORECAST.start_ratio()))
     for number in range(40):
         learnt.observe(10.0, 10.0 + 0.1 * number)
     here = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
-    assert make_calibrator(options, Forecast(), here)[1] == []
+    assert make_calibrator(options, FORECAST, here)[1] == []
     here.save(learnt.state())
-    bound, begun_anew = make_calibrator(options, Forecast(), here)
+    bound, begun_anew = make_calibrator(options, FORECAST, here)
     assert (bound.state(), begun_anew) == (learnt.state(), [])
     assert bound.bound_ms(10.0) == pytest.approx(learnt.bound_ms(10.0), rel=0.02)
     other = replace(options, target_miss_probability=0.1)
-    bound, begun_anew = make_calibrator(other, Forecast(), here)
+    bound, begun_anew = make_calibrator(other, FORECAST, here)
     assert (bound.integral.frames, bound.integral.alpha) == (0, 0.1)
     assert 'alpha is 0.02 in the file and 0.1 here; the calibration begins anew' in begun_anew[0]
-    bound, begun_anew = make_calibrator(options, Forecast(), replace(here, origin={'threads': 2}))
+    bound, begun_anew = make_calibrator(options, FORECAST, replace(here, origin={'threads': 2}))
     assert (bound.integral.frames, bound.bound_ms(10.0)) == (0, BEGIN_MS)
     assert 'threads is 1 in the file and 2 here; the calibration begins anew' in begun_anew[0]
     here.save({**learnt.state(), 'recent': None})
-    bound, begun_anew = make_calibrator(options, Forecast(), here)
+    bound, begun_anew = make_calibrator(options, FORECAST, here)
     assert (bound.integral.frames, bound.bound_ms(10.0)) == (0, BEGIN_MS)
     assert 'recent is None, expected object' in begun_anew[0]
 
@@ -97,42 +93,39 @@ def load(tmp_path, **changes):
 COMMAND = 'deadline-perception profile --weights w.safetensors'
 
 
-@pytest.mark.parametrize(
-    'changes, said',
-    [
+def test_a_profile_of_other_settings_degrades_the_node_or_is_refused_with_what_to_run(tmp_path):
+    for changes, said in (
         ({}, ''),
         ({'clock_mhz': 9.0, 'cores': 2}, ''),
         ({'name': 'Other board'}, "device is 'Other board' in the profile and 'Board' here"),
         ({'threads': 1}, 'number of threads is 1'),
-    ],
-)
-def test_a_profile_of_other_settings_degrades_the_node_with_what_to_run(tmp_path, changes, said):
-    told = load(tmp_path, facts=replace(FACTS, **changes))
-    assert len(told) == bool(said)
-    assert all(said in words and words.endswith(COMMAND) for words in told)
-
-
-@pytest.mark.parametrize(
-    'name, value, said',
-    [
+    ):
+        told = load(tmp_path, facts=replace(FACTS, **changes))
+        assert len(told) == bool(said)
+        assert all(said in words and words.endswith(COMMAND) for words in told)
+    for name, value, said in (
         ('network_hash', 'xyz', "network hash is 'xyz'"),
         ('input_size', (512, 864), "input size is '512x864'"),
         ('facts', replace(FACTS, kind='cuda'), 'measured on cuda'),
-    ],
-)
-def test_a_profile_of_something_else_is_refused_with_what_to_run(tmp_path, name, value, said):
-    with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: .*{COMMAND}'):
-        load(tmp_path, **{name: value})
+    ):
+        with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: .*{COMMAND}'):
+            load(tmp_path, **{name: value})
 
 
-def test_a_process_without_its_settings_is_not_sent_to_measure_what_it_has(tmp_path, monkeypatch):
+def test_a_process_without_its_settings_is_told_them_and_not_to_measure_what_it_has(
+    tmp_path, monkeypatch
+):
     options = NetworkOptions('compact', profile=str(tmp_path / 'profile.json'), threads=2)
     load(tmp_path)  # writes a profile of the settings that `profile` starts itself with
     bare = replace(FACTS, wait_policy='active')
     given = options, NETWORK, bare, Path('w.safetensors'), tmp_path
-    monkeypatch.setattr(loading, 'environment_faults', lambda *_: ['lacks settings'])
+    monkeypatch.setenv('OMP_WAIT_POLICY', 'ACTIVE')
+    assert environment_faults('cuda', 2) == environment_faults('cpu', 1) == []
+    (fault,) = environment_faults('cpu', 2)
+    assert '`env OMP_WAIT_POLICY=PASSIVE`' in fault
     assert load_profile(*given)[1] == []  # the fault says what to start it with
-    monkeypatch.setattr(loading, 'environment_faults', lambda *_: [])
+    monkeypatch.setenv('OMP_WAIT_POLICY', process_environment(2)['OMP_WAIT_POLICY'])
+    assert environment_faults('cpu', 2) == []
     (told,) = load_profile(*given)[1]
     assert "wait policy is 'passive' in the profile and 'active' here" in told
 
@@ -192,15 +185,6 @@ def test_a_device_that_was_not_measured_is_told_once_for_both_looks_and_one_comm
     loaded = load_task(NetworkOptions('street', engine='eager'), repository / 'models')
     (told,) = (words for words in loaded.degraded if 'was not measured' in words)
     assert told.endswith('deadline-perception profile --weights street')
-
-
-def test_a_process_without_its_settings_is_told_what_to_start_it_with(monkeypatch):
-    monkeypatch.setenv('OMP_WAIT_POLICY', process_environment(2)['OMP_WAIT_POLICY'])
-    assert environment_faults('cpu', 2) == []
-    monkeypatch.setenv('OMP_WAIT_POLICY', 'ACTIVE')
-    assert environment_faults('cuda', 2) == environment_faults('cpu', 1) == []
-    (fault,) = environment_faults('cpu', 2)
-    assert '`env OMP_WAIT_POLICY=PASSIVE`' in fault
 
 
 SPACE = space_of(1, 1, widths=BOTH, proposals=(10, 100), heads=2)
@@ -368,12 +352,16 @@ def test_one_path_of_a_network_is_the_only_one_that_runs(tmp_path, written):
         assert loaded.task.policy.plan(budget_ms, 1.0).path == path
 
 
-def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(
-    tmp_path, written, monkeypatch
-):
-    measured = LatencyProfile.load(tmp_path / 'good.json')
-    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
+@pytest.fixture
+def measured_at_once(tmp_path, written, monkeypatch):
+    """Whoever measures gets the times that were written."""
+    profile = LatencyProfile.load(tmp_path / 'good.json')
+    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: profile)
     monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
+
+
+@pytest.mark.usefixtures('measured_at_once')
+def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(tmp_path, written):
     (tmp_path / 'good.quality.json').write_text('{}')
     for name in ('good.safetensors', f'good.safetensors:{written.path_space.smallest}'):
         options = NetworkOptions(str(tmp_path / name), engine='eager')
@@ -409,12 +397,10 @@ def test_paths_are_planned_by_worst_cases_where_the_profile_has_enough_of_them(t
     assert f'has {"no" if frames is None else "some"} worst cases, of ' in said[0]
 
 
-def test_cached_times_of_another_network_are_measured_anew(tmp_path, written, monkeypatch):
+@pytest.mark.usefixtures('measured_at_once')
+def test_cached_times_of_another_network_are_measured_anew(tmp_path, written):
     from made_up_network import made_up_profile
 
-    measured = LatencyProfile.load(tmp_path / 'good.json')
-    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
-    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
     foreign = made_up_profile(written, network_hash='another')
     place = default_profile_path(written.config_name, foreign.facts)
     foreign.save(place)

@@ -9,11 +9,17 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.mailbox import Mailbox
 
 
-def test_gives_the_task_that_is_due_first_and_of_equals_the_one_that_came_first():
+def test_gives_the_task_that_is_due_first_and_of_equals_the_one_that_came_first_if_released():
     mailbox = Mailbox()
     for task, due_ms in (('late', 30.0), ('early', 10.0), ('middle', 20.0), ('equal', 20.0)):
         mailbox.put(task, due_ms, due_ms)
     assert [mailbox.take(0)[0] for _ in range(4)] == ['early', 'middle', 'equal', 'late']
+    begun_ms = now_ms()
+    mailbox.put('released', 'late', begun_ms + 9000.0)
+    mailbox.put('waits', 'early', begun_ms + 90.0, math.inf)
+    assert mailbox.take() == ('released', 'late') and mailbox.take(20e-3) is None
+    mailbox.put('waits', 'earlier', begun_ms + 90.0, begun_ms + 80.0)
+    assert mailbox.take() == ('waits', 'earlier') and now_ms() >= begun_ms + 80.0
 
 
 def test_a_postponed_item_goes_last_and_no_other_task_sees_it_waiting():
@@ -92,15 +98,6 @@ def test_is_idle_once_nothing_waits_and_what_was_taken_is_done_with():
     assert mailbox.wait_until_idle('other', 0.0) and not mailbox.wait_until_idle('one', 0.0)
     threading.Timer(0.05, mailbox.done, ('one',)).start()
     assert mailbox.wait_until_idle(timeout_s=20.0) and mailbox.at_work == ()
-
-
-def test_an_item_is_not_taken_before_its_release():
-    mailbox, begun_ms = Mailbox(), now_ms()
-    mailbox.put('released', 'late', begun_ms + 9000.0)
-    mailbox.put('waits', 'early', begun_ms + 90.0, math.inf)
-    assert mailbox.take() == ('released', 'late') and mailbox.take(20e-3) is None
-    mailbox.put('waits', 'earlier', begun_ms + 90.0, begun_ms + 80.0)
-    assert mailbox.take() == ('waits', 'earlier') and now_ms() >= begun_ms + 80.0
 
 
 def in_background(act):

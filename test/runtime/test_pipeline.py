@@ -87,10 +87,12 @@ class Run(SegmentRun):
 
 
 class OnePath:
-    name, keeps_bounds, path = 'one', True, PATH
+    """One path that takes so long; notes how much time each plan may take, and not what is decided later."""
 
-    def __init__(self, forecast_ms=0.01):
-        self.cost_ms = forecast_ms
+    name, keeps_bounds = 'one', True
+
+    def __init__(self, forecast_ms=0.01, path=PATH):
+        self.cost_ms, self.path, self.asked_ms = forecast_ms, path, ()
 
     def forecast_ms(self, path, segment=0):
         return self.cost_ms
@@ -99,11 +101,15 @@ class OnePath:
         return [self.forecast_ms(path)] * len(path.space.segments)
 
     def plan(self, remaining_ms, factor):
-        bound_ms = self.cost_ms * factor
-        return Choice(self.path, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
+        self.asked_ms += (remaining_ms,)
+        return self.choose(remaining_ms, factor)
 
     def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
-        return self.plan(remaining_ms, factor)
+        return self.choose(remaining_ms, factor)
+
+    def choose(self, remaining_ms, factor):
+        bound_ms = self.cost_ms * factor
+        return Choice(self.path, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
 
     def observe(self, latency_ms, remaining_ms):
         pass
@@ -165,6 +171,9 @@ class Bench(FrameClient):
     def run(self, pipeline, arrival=None):
         """Takes one image to its answer on this thread."""
         pipeline.arrive(arrival or arrive(at_ms=self.clock()))
+        self.answer_next()
+
+    def answer_next(self):
         task, frame = self.mailbox.take(0)
         task.process(frame)
 
@@ -220,14 +229,10 @@ def arrive_at(clock):
     return arrive(age_ms=0.0, at_ms=clock())
 
 
-class LooksPolicy(OnePath):
-    path = LOOKS.largest
-
-
 def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
     bench.network = Network(LOOKS)
     bench.network.gate = threading.Event()
-    pipeline, frame = bench.build(LooksPolicy()), arrive()
+    pipeline, frame = bench.build(OnePath(path=LOOKS.largest)), arrive()
     bench.start()
     pipeline.arrive(frame)
     wait_until(lambda: frame.newest)
@@ -249,9 +254,10 @@ def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
 def test_an_answer_beside_a_running_network_begins_earlier_where_there_is_a_result_to_give(
     bench, has_found, waits_ms
 ):
-    bench.network, policy = (Network(LOOKS), LooksPolicy()) if has_found else (Network(), OnePath())
+    space = LOOKS if has_found else SPACE
+    bench.network = Network(space)
     bench.network.gate = threading.Event()
-    pipeline, frame = bench.build(policy, reserve_ms=1000.0), arrive()
+    pipeline, frame = bench.build(OnePath(path=space.largest), reserve_ms=1000.0), arrive()
     bench.start()
     pipeline.arrive(frame)
     wait_until(lambda: frame.newest if has_found else bench.network.segments)
@@ -270,7 +276,7 @@ def test_an_answer_beside_a_running_network_begins_earlier_where_there_is_a_resu
 
 def test_when_a_closer_look_fails_the_answer_is_what_the_first_one_found_and_says_so(bench):
     bench.network = Network(LOOKS, fails_at=1)
-    pipeline = bench.build(LooksPolicy())
+    pipeline = bench.build(OnePath(path=LOOKS.largest))
     bench.run(pipeline)
     bench.run_failing(pipeline)
     bench.network.so_far = Detections.none()  # an answer too, and not the objects of before
@@ -280,7 +286,7 @@ def test_when_a_closer_look_fails_the_answer_is_what_the_first_one_found_and_say
     assert 'gone' in bench.records[1].reasons[0]
 
 
-def test_a_newer_image_replaces_the_one_that_waits_and_counts_it(bench):
+def test_a_newer_or_rejected_image_gives_no_message_and_is_counted_with_the_next(bench):
     pipeline = bench.build()
     older = arrive(age_ms=4000.0, dropped=2)
     pipeline.arrive(older)
@@ -291,17 +297,12 @@ def test_a_newer_image_replaces_the_one_that_waits_and_counts_it(bench):
     bench.run(pipeline)
     assert [record.superseded for record in bench.records] == [4]
     assert (pipeline.arrived, pipeline.replaced) == (5, 4)
-
-
-def test_a_rejected_image_gives_no_message_and_its_replaced_frames_are_counted_with_the_next(bench):
-    pipeline = bench.build()
     bench.image = None
     bench.run(pipeline, arrive(dropped=2))
-    assert bench.records == []
-    assert pipeline.wants_image
+    assert len(bench.records) == 1 and pipeline.wants_image
     bench.image = IMAGE
     bench.run(pipeline, arrive(dropped=1))
-    assert bench.records[0].superseded == 3
+    assert bench.records[1].superseded == 3
 
 
 HANGS = ('network', 'conversion', 'publication')
@@ -459,51 +460,30 @@ def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_renews_the_trac
     assert pipeline.late_results == bench.times.calibrator.frames == 3
 
 
-class TwoPaths(OnePath):
-    """A long path and a short one; nothing fits before the deadline, and what fits afterwards is noted."""
-
-    LONG, SHORT = SPACE.largest, SPACE.smallest
-    asked_ms = ()
-
-    def forecast_ms(self, path, segment=0):
-        return 50.0 if path == self.LONG else 10.0
-
-    def plan(self, remaining_ms, factor):
-        if remaining_ms > 5000.0:  # until its deadline, and not until the next image
-            return Choice(self.SHORT, 1e6, 1e6, False, 0.1)
-        self.asked_ms += (remaining_ms / factor,)
-        path = self.LONG if self.asked_ms[-1] >= 50.0 else self.SHORT
-        return Choice(path, 1.0, 1.0, True, 0.5)
-
-
-class Asked(OnePath):
-    """Notes how much time each plan may take, and not what is decided later."""
-
-    asked_ms = ()
-
-    def plan(self, remaining_ms, factor):
-        self.asked_ms += (remaining_ms,)
-        return super().plan(remaining_ms, factor)
-
-    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
-        return super().plan(remaining_ms, factor)
-
-
 def test_the_network_goes_on_with_the_best_path_until_the_next_image(bench, clock):
-    policy = TwoPaths()
-    policy.redecide = lambda path, *more: Choice(path, 1.0, 1.0, True, 0.5)
+    long, short, asked_ms = SPACE.largest, SPACE.smallest, []
+
+    def plan(remaining_ms, factor):
+        if remaining_ms > 5000.0:  # until its deadline, and not until the next image: nothing fits
+            return Choice(short, 1e6, 1e6, False, 0.1)
+        asked_ms.append(remaining_ms / factor)
+        return Choice(long if asked_ms[-1] >= 50.0 else short, 1.0, 1.0, True, 0.5)
+
+    policy = OnePath()
+    policy.forecast_ms = lambda path, segment=0: 50.0 if path == long else 10.0
+    policy.plan, policy.redecide = plan, lambda path, *more: Choice(path, 1.0, 1.0, True, 0.5)
     bench.bound = fresh_bound(math.log(1.5))
     pipeline = bench.build(policy)
     bench.run(pipeline)
     clock.ms += 900.0
     bench.run(pipeline)
-    assert [record.path for record in bench.late] == [policy.SHORT, policy.LONG]
-    assert policy.asked_ms == pytest.approx([0.0, 900.0 / 1.5], rel=1e-3)  # by the bound
+    assert [record.path for record in bench.late] == [short, long]
+    assert asked_ms == pytest.approx([0.0, 900.0 / 1.5], rel=1e-3)  # by the bound
 
 
 @pytest.mark.parametrize('spares, asked_ms', [(True, 360.0), (False, 10_000.0)])
 def test_the_next_image_is_spared_once_the_period_is_learnt(bench, clock, spares, asked_ms):
-    policy = Asked()
+    policy = OnePath()
     pipeline = bench.build(policy, spare_next_image=spares)
     for _ in range(2):
         clock.ms += 400.0
@@ -514,7 +494,7 @@ def test_the_next_image_is_spared_once_the_period_is_learnt(bench, clock, spares
 def run_late_while_another_waits(bench, pipeline, other, fits_alone):
     """Answers an image, and lets another come while the network goes on with it; whether the network ended."""
     policy = OnePath()
-    policy.plan = lambda remaining_ms, factor, *more: Choice(PATH, 1e6, 1e6, False, 0.5)
+    policy.plan = policy.redecide = lambda *given: Choice(PATH, 1e6, 1e6, False, 0.5)
     bench.network.gate = threading.Event()
     pipeline._inference.policy = policy
     worker = threading.Thread(target=bench.run, args=(pipeline,))
@@ -532,12 +512,6 @@ def run_late_while_another_waits(bench, pipeline, other, fits_alone):
     return pipeline.late_results == 1
 
 
-def test_late_work_is_left_when_another_task_waits(bench):
-    pipeline, other = bench.build(OnePath()), bench.build(network=Network())
-    assert not run_late_while_another_waits(bench, pipeline, other, False)
-    assert bench.mailbox.take(0)[0] is other
-
-
 @pytest.mark.parametrize(
     'fits_alone, max_coasted, ended', [(True, 1, False), (False, 1, True), (True, 0, True)]
 )
@@ -549,6 +523,12 @@ def test_late_work_makes_room_for_the_next_image(bench, fits_alone, max_coasted,
     bench.times.begin = lambda *of, **more: replace(begin(*of, **more), interruption_ms=4000.0)
     bench.run(pipeline)  # has a result, so that none is coasted
     assert run_late_while_another_waits(bench, pipeline, pipeline, fits_alone) is ended
+
+
+def test_late_work_is_left_when_another_task_waits(bench):
+    pipeline, other = bench.build(OnePath()), bench.build(network=Network())
+    assert not run_late_while_another_waits(bench, pipeline, other, False)
+    assert bench.mailbox.take(0)[0] is other
 
 
 def test_a_frame_run_past_its_deadline_is_answered_in_time_counted_and_renews_the_tracks(bench):
@@ -623,8 +603,8 @@ def test_an_aborted_frame_misses_its_bound_where_the_rest_exceeds_it(bench, segm
 
 @pytest.mark.parametrize('slow', ['publish', 'decide'])
 def test_what_the_node_takes_beyond_its_reserve_counts_for_the_bound(bench, clock, slow):
-    policy = Asked()
-    policy.cost_ms, plan, pauses_ms = 400.0, policy.plan, [0.0]
+    policy = OnePath(400.0)
+    plan, pauses_ms = policy.plan, [0.0]
 
     def pause(what):
         clock.ms += pauses_ms[-1] if what == slow else 0.0
@@ -665,7 +645,7 @@ def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_im
 
 
 def test_images_of_other_cameras_that_wait_get_as_much_of_the_time(bench, clock):
-    policy = Asked()
+    policy = OnePath()
     first, *others = [bench.build(policy, spare_next_image=True) for _ in range(3)]
     bench.budget_ms = 24_000.0
     for other in others:
@@ -673,6 +653,5 @@ def test_images_of_other_cameras_that_wait_get_as_much_of_the_time(bench, clock)
     bench.budget_ms = 12_000.0
     bench.run(first, arrive_at(clock))
     for _ in others:
-        task, frame = bench.mailbox.take(0)
-        task.process(frame)
+        bench.answer_next()
     assert policy.asked_ms == pytest.approx([3_600.0, 10_800.0, 24_000.0], rel=0.1)

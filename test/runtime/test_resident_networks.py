@@ -83,13 +83,10 @@ def test_a_dropped_detector_leaves_the_others_their_thread(options):
 
 def test_tasks_of_the_scheduler_share_the_network_of_one_file(options, folder):
     networks = ResidentNetworks()
-    tasks = [
-        load_nested_task(
-            TaskRequest(name, options.model, (100.0,), profile=options.profile),
-            folder,
-            engine='eager',
-            networks=networks,
-        )
+    asked = [
+        TaskRequest(name, options.model, (100.0,), profile=options.profile)
         for name in ('front', 'rear')
     ]
+    given = {'engine': 'eager', 'networks': networks}
+    tasks = [load_nested_task(request, folder, **given) for request in asked]
     assert tasks[0].network is tasks[1].network and tasks[0].bound is not tasks[1].bound

@@ -17,26 +17,18 @@ def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):
     return job.record(outcome, 6.0)
 
 
-def test_counts_frames_replacements_and_misses():
+def test_counts_frames_replacements_and_misses_and_how_many_came_in_a_row():
     status = DetectorStatus()
     assert status.deadline_miss_ratio == 0.0
-    status.note(record(replaced=2))
-    status.note(record(budget_ms=5.0, replaced=1))
-    status.note(record(Outcome.COASTED))
-    status.note(record())
-    assert (status.frames, status.replaced) == (4, 3)
-    assert status.deadline_miss_ratio == 0.5
-
-
-def test_says_how_many_deadlines_were_missed_in_a_row_until_one_is_met():
-    status = DetectorStatus()
-    status.note(record(budget_ms=5.0))
-    status.note(record(budget_ms=5.0))
+    for replaced in (2, 1):
+        status.note(record(budget_ms=5.0, replaced=replaced))
     assert status.concerns() == ('2 deadlines missed in a row',)
     assert float(status.values()['consecutive_processing_delay_ms']) >= 0.0
     status.note(record())
     assert status.concerns() == ()
     assert status.values()['consecutive_processing_delay_ms'] == '0'
+    status.note(record(Outcome.COASTED))
+    assert (status.frames, status.replaced, status.deadline_miss_ratio) == (4, 3, 0.75)
 
 
 def test_frames_that_were_held_at_the_end_are_in_the_totals():
@@ -64,18 +56,15 @@ def test_rejections_are_counted_by_cause_and_further_causes_together():
     assert status.concerns() == ()
 
 
-def test_a_network_that_does_not_answer_is_noticed():
-    assert not hanging(None) and not hanging(now_ms() - 10.0)
-    assert 'has not answered' in hanging(now_ms() - 60_000.0)
-
-
-def test_a_failure_is_a_concern_for_some_seconds():
+def test_failures_and_a_network_that_does_not_answer_are_concerns_for_some_seconds():
     status = DetectorStatus()
     assert status.concerns() == ()
     status.fail(RuntimeError('no connection'))
     assert status.concerns() == ('1 failures, the last: RuntimeError: no connection',)
     status.failed_ms -= 5001.0
     assert status.concerns() == () and status.values()['failures'] == '1'
+    assert not hanging(None) and not hanging(now_ms() - 10.0)
+    assert 'has not answered' in hanging(now_ms() - 60_000.0)
 
 
 def test_counts_misses_by_cause_and_tells_the_last():

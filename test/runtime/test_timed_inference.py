@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from baselines import FixedPath
+from invented_networks import InventedNetwork, InventedRun
 from path_spaces import BOTH, space_of
 
 from deadline_perception.core.detections import Detections
@@ -29,40 +30,34 @@ SPACE = space_of(1, 1, widths=BOTH, pyramid_widths=BOTH, proposals=(10, 50), hea
 IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 
-class CountedForecast(SegmentForecast):
-    """Every segment costs by its settings."""
-
-    def __init__(self):
-        segments = range(len(SPACE.segments))
-        steps = ((at, path) for path in SPACE for at in segments)
-        super().__init__(SPACE, {SPACE.key(*step): self.segment_ms(*step) for step in steps})
-
-    def segment_ms(self, segment, path):
-        name = SPACE.segments[segment].name
-        if name.startswith('skip'):
-            return 0.0 if path[name] == 'skip' else 10.0 * path['width']
-        if name.startswith('stage'):
-            return 10.0 * path['width']
-        return {
-            'pre': 1.0,
-            'pyramid': 4.0 * path['pyramid_width'],
-            'rpn': 2.0,
-            'regions': 0.0,
-            'proposals': 1.0 + path['proposals'] / 50,
-            'head': 3.0 * (int(path['head']) + 1),
-            'post': 1.0,
-        }[name]
+def own_ms(name, path):
+    """What a segment costs by its settings."""
+    if name.startswith('skip'):
+        return 0.0 if path[name] == 'skip' else 10.0 * path['width']
+    if name.startswith('stage'):
+        return 10.0 * path['width']
+    return {
+        'pre': 1.0,
+        'pyramid': 4.0 * path['pyramid_width'],
+        'rpn': 2.0,
+        'regions': 0.0,
+        'proposals': 1.0 + path['proposals'] / 50,
+        'head': 3.0 * (int(path['head']) + 1),
+        'post': 1.0,
+    }[name]
 
 
-FORECAST = CountedForecast()
+TIMES_MS = {
+    SPACE.key(number, path): own_ms(segment.name, path)
+    for path in SPACE
+    for number, segment in enumerate(SPACE.segments)
+}
+
+
+FORECAST = SegmentForecast(SPACE, TIMES_MS)
 CHEAPEST_MS = FORECAST.forecast_ms(SPACE.smallest)
 QUALITY = PathQuality.from_forecast(SPACE, FORECAST)
 POLICY = FrontierPolicy(SPACE, FORECAST, QUALITY)
-
-
-def slow_at_first(factor):
-    """A network whose second segment takes that many times its forecast."""
-    return CountingNetwork(lambda segment: factor if segment == 1 else 1.0)
 
 
 class CountingNetwork:
@@ -169,13 +164,6 @@ def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
     assert frame.result is not None and given_up_after is None
 
 
-class WorstCases(CountedForecast):
-    """Three times the expected times."""
-
-    def segment_ms(self, segment, path):
-        return 3.0 * super().segment_ms(segment, path)
-
-
 @pytest.mark.parametrize(
     'median, budget, is_run',
     [(-0.5, 1.5, True), (0.0, 1.5, False), (0.5, 1.5, False), (0.5, 2.1, True)],
@@ -192,7 +180,8 @@ def test_a_slowdown_above_the_recent_pace_aborts_nothing_that_fits(median, budge
 
 
 def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
-    worst = WorstCases()
+    worst = SegmentForecast(SPACE, {key: 3.0 * ms for key, ms in TIMES_MS.items()})
+    slow = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
     policy = FrontierPolicy(SPACE, worst, QUALITY)
 
     def record(budget_ms, network=None):
@@ -209,7 +198,7 @@ def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
         f'no time for the frame: the rest is expected to take {CHEAPEST_MS:.1f} ms, '
         f'{0.9 * CHEAPEST_MS:.1f} ms left'
     )
-    frame, given_up_after = record(4.0 * CHEAPEST_MS, slow_at_first(30.0))
+    frame, given_up_after = record(4.0 * CHEAPEST_MS, slow)
     assert given_up_after == ['pre', 'stage1'] and 'no time for skip0' in frame.reason
 
 
@@ -225,25 +214,12 @@ def test_a_plan_leaves_room_for_interruptions_and_says_so():
 
 
 def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up():
-    class Told(FixedPath):
-        outcomes = []
-
-        def observe(self, latency_ms, remaining_ms):
-            self.outcomes.append((latency_ms, remaining_ms))
-
-    policy = Told(SPACE.smallest, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
+    policy, told = FixedPath(SPACE.smallest, FORECAST, QUALITY), []
+    policy.observe = lambda *times_ms: told.append(times_ms)
     for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
         run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
     cheapest_ms = pytest.approx(CHEAPEST_MS)
-    assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
-
-
-class NoWork(SegmentRun):
-    def compute(self, name, key):
-        pass
-
-    def result(self):
-        return Detections.none()
+    assert told == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
 
 
 def test_operators_of_the_part_that_runs_are_decided_and_no_others():
@@ -261,9 +237,10 @@ def test_operators_of_the_part_that_runs_are_decided_and_no_others():
     )
     forecast = SegmentForecast(space, dict.fromkeys(space.carriers(), 1.0))
     policy = FrontierPolicy(space, forecast, PathQuality.from_forecast(space, forecast))
-    job, ran = Job(IMAGE, 0.0, StampReading(0.0, '', 0)), NoWork(space, space.largest)
+    job = Job(IMAGE, 0.0, StampReading(0.0, '', 0))
     job.times = FrameTimes(forecast)
-    network = SimpleNamespace(path_space=space, start=lambda image, path: ran)
+    network = InventedNetwork(space)
+    network.start = lambda image, path: InventedRun(network, image, space.largest)
     inference = TimedInference(network, policy)
     inference.begin(IMAGE, job, due_ms=math.inf, may_abort=False).until_answer()
     assert [decision.operator for decision in job.decisions] == ['model', 'large']
@@ -308,13 +285,8 @@ def test_the_time_that_a_plan_may_take(budget_ms, images_ms, options, planned_ms
 
 def test_what_was_planned_before_the_next_image_grows_no_longer_on_the_way():
     """A frame was planned in the time until the next image, and then went on with whatever its deadline allowed."""
-
-    class Longer(FrontierPolicy):
-        def redecide(self, *given):
-            return self.plan(1000.0, 1.0)
-
-    network = CountingNetwork()
-    policy = Longer(SPACE, FORECAST, QUALITY)
+    network, policy = CountingNetwork(), FrontierPolicy(SPACE, FORECAST, QUALITY)
+    policy.redecide = lambda *given: policy.plan(1000.0, 1.0)
     frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), policy=policy)
     assert frame.path == frame.plan.path != SPACE.largest
     assert network.now_ms <= 1045.0
@@ -323,57 +295,41 @@ def test_what_was_planned_before_the_next_image_grows_no_longer_on_the_way():
 @pytest.mark.parametrize('period_ms, factor', [(100.0, 1e-9), (1e-9, 1.0), (1e-300, 1.0)])
 def test_the_image_to_end_before_is_found_in_a_few_steps(period_ms, factor):
     """A slowdown of 1e15 made the factor 1e-9, and stepping from image to image took a thousand million rounds."""
-    network, plans = CountingNetwork(), []
-
-    class Counted(FrontierPolicy):
-        def plan(self, *given):
-            plans.append(given)
-            return super().plan(*given)
-
-    frame, _ = run(
-        network,
-        300.0,
-        calibration_factor=factor,
-        policy=Counted(SPACE, FORECAST, QUALITY),
-        next_images=spared(network, 1.0, period_ms),
-    )
+    network, policy, plans = CountingNetwork(), FrontierPolicy(SPACE, FORECAST, QUALITY), []
+    policy.plan = lambda *given: plans.append(given) or POLICY.plan(*given)
+    next_images = spared(network, 1.0, period_ms)
+    given = {'calibration_factor': factor, 'policy': policy, 'next_images': next_images}
+    frame, _ = run(network, 300.0, **given)
     assert frame.result is not None and len(plans) <= 5
 
 
 def test_the_time_of_decisions_is_told_in_microseconds():
-    network = CountingNetwork()
+    network, policy = CountingNetwork(), FrontierPolicy(SPACE, FORECAST, QUALITY)
 
-    class Slow(FrontierPolicy):
-        def plan(self, *given):
-            network.now_ms += 2.0
-            return super().plan(*given)
+    def slow(decide, took_ms):
+        def decide_later(*given):
+            network.now_ms += took_ms
+            return decide(*given)
 
-        def redecide(self, *given):
-            network.now_ms += 0.5
-            return super().redecide(*given)
+        return decide_later
 
-    frame, _ = run(network, 1000.0, policy=Slow(SPACE, FORECAST, QUALITY))
+    policy.plan, policy.redecide = slow(POLICY.plan, 2.0), slow(POLICY.redecide, 0.5)
+    frame, _ = run(network, 1000.0, policy=policy)
     assert frame.decision_us == pytest.approx(2000.0)
     assert [decision.decision_us for decision in frame.decisions] == pytest.approx([500.0] * 6)
 
 
-def learnt(*arrivals):
-    period = ImagePeriod()
-    for arrival in arrivals:
-        period.observe(*arrival) if isinstance(arrival, tuple) else period.observe(arrival)
-    return period
-
-
 def test_the_median_distance_is_the_period_and_neither_one_late_image_nor_a_pause_matters():
-    period = learnt(0.0, 100.0, 200.0, 380.0, 400.0, 500.0)
-    assert period.period_ms == 100.0
-    assert period.next_ms(530.0) == 600.0
-    assert period.next_ms(600.0) == 700.0  # it should have come just now
-    assert period.next_ms(915.0) == 1000.0
-    assert period.next_ms(480.0) == 600.0
-    period = learnt(0.0, 100.0, 200.0, 9000.0)
-    assert period.period_ms == 100.0
-    assert period.next_ms(9001.0) == 9100.0
+    for arrivals_ms, next_by_now_ms in (
+        # At 600 it should have come just now.
+        ((0.0, 100.0, 200.0, 380.0, 400.0, 500.0), {530: 600, 600: 700, 915: 1000, 480: 600}),
+        ((0.0, 100.0, 200.0, 9000.0), {9001: 9100}),
+    ):
+        period = ImagePeriod()
+        for arrived_ms in arrivals_ms:
+            period.observe(arrived_ms)
+        assert period.period_ms == 100.0
+        assert {now_ms: period.next_ms(now_ms) for now_ms in next_by_now_ms} == next_by_now_ms
 
 
 @pytest.mark.parametrize(

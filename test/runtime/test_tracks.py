@@ -20,18 +20,15 @@ def square(left, side=40, top=100, score=0.8, label=0):
     return left, top, left + side, top + side, score, label
 
 
-def test_iou_computed_by_hand():
-    boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [3, 3, 3, 3]], dtype=float)
-    expected = [[1, 1 / 3, 0], [1 / 3, 1, 0], [0, 0, 0]]
-    assert pairwise_iou(boxes, boxes) == pytest.approx(np.array(expected))
-    assert pairwise_iou(np.zeros((0, 4)), boxes).shape == (0, 3)
-
-
 def pairs(*given):
     return [pair.tolist() for pair in match_objects(*given)]
 
 
-def test_pairs_overlap_most_together_and_never_cross_labels():
+def test_overlaps_by_hand_and_pairs_that_overlap_most_together_and_never_cross_labels():
+    boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [3, 3, 3, 3]], dtype=float)
+    expected = [[1, 1 / 3, 0], [1 / 3, 1, 0], [0, 0, 0]]
+    assert pairwise_iou(boxes, boxes) == pytest.approx(np.array(expected))
+    assert pairwise_iou(np.zeros((0, 4)), boxes).shape == (0, 3)
     first = objects(square(0, 10), square(4, 10), square(0, 10, label=1))
     second = objects(square(3, 10), square(0, 10, label=2))
     assert pairs(first, second, 0.3) == [[1], [0]]
@@ -43,12 +40,11 @@ def test_pairs_overlap_most_together_and_never_cross_labels():
     assert pairs(first, Detections.none(), 0.3) == pairs(first, second, 0.9) == [[], []]
 
 
-def moving(px_per_s, steps, grows=0.0):
+def moving(px_per_s, steps):
     """Tracks of one object that was seen every 0.1 s."""
     tracks = Tracks(SIZE)
     for step in range(steps):
-        left, side = 100 + 0.1 * px_per_s * step, 40 + 0.1 * grows * step
-        tracks.update(objects((left, 100, left + side, 140, 0.8, 2)), 0.1 * step)
+        tracks.update(objects(square(100 + 0.1 * px_per_s * step, label=2)), 0.1 * step)
     return tracks
 
 
@@ -73,22 +69,19 @@ def test_small_objects_are_followed_through_a_turn_of_the_camera():
     assert tracks.update(objects(*turned), 0.6).ids.tolist() == before.tolist()
 
 
-def test_predictions_are_clipped_and_what_has_left_the_image_is_gone():
+def test_predictions_are_clipped_and_what_has_left_the_image_or_is_missed_for_long_is_gone():
     tracks = moving(500.0, 10)
     assert tracks.predict(0.95).boxes_xyxy_px[0, [0, 2]] == pytest.approx([575, 615], abs=1)
     assert tracks.predict(1.02).boxes_xyxy_px[0, 2] == 640
     assert len(tracks.predict(1.2)) == 0
-
-
-def test_an_object_that_a_result_misses_goes_on_with_a_lower_score_and_dies_of_age():
     tracks = moving(60.0, 10)
     tracks.update(Detections.none(), 1.0)
-    assert tracks.predict(1.0).scores == pytest.approx([0.8 * 0.5 ** (0.1 / 0.15)])
-    assert tracks.predict(1.0).boxes_xyxy_px[0, 0] == pytest.approx(160, abs=0.5)
-    tracks.update(Detections.none(), 1.35)
-    assert len(tracks.predict(1.35)) == 1
-    tracks.update(Detections.none(), 1.45)
-    assert len(tracks.predict(1.45)) == 0
+    missed = tracks.predict(1.0)  # goes on with a lower score
+    assert missed.scores == pytest.approx([0.8 * 0.5 ** (0.1 / 0.15)])
+    assert missed.boxes_xyxy_px[0, 0] == pytest.approx(160, abs=0.5)
+    for stamp_s, count in ((1.35, 1), (1.45, 0)):
+        tracks.update(Detections.none(), stamp_s)
+        assert len(tracks.predict(stamp_s)) == count
 
 
 def test_a_box_of_a_low_score_is_the_object_that_surer_ones_leave():
@@ -156,21 +149,9 @@ def test_an_object_keeps_its_id_through_dropped_images_and_results_that_miss_it(
     tracks.update(Detections.none(), 0.5)
     assert tracks.predict(0.6).ids.tolist() == [1]  # coasted
     assert seen(tracks, 142, 0.7) == 1
-
-
-def test_ids_are_never_given_twice_and_new_objects_have_new_ones():
-    tracks = Tracks(SIZE)
-    assert [seen(tracks, left_px, 0.1 * left_px) for left_px in (10, 11)] == [1, 1]
-    both = objects(square(300), square(11))
-    assert tracks.update(both, 1.2).ids.tolist() == [2, 1]
-    assert seen(tracks, 11, 0.5) == 3  # the stamp went back: all are forgotten
+    # A further result of the same image has the same ids, and a new object a new one.
+    further = tracks.update(objects(square(300), square(143)), 0.7)
+    assert further.ids.tolist() == [2, 1] and sorted(tracks.predict(0.8).ids.tolist()) == [1, 2]
+    assert seen(tracks, 143, 0.2) == 3  # the stamp went back: all are forgotten
     tracks.follow((100, 100))
-    assert seen(tracks, 11, 0.6) == 4
-
-
-def test_a_further_result_of_the_same_image_has_the_same_ids():
-    tracks = Tracks(SIZE)
-    coarse = tracks.update(objects(square(100, score=0.5)), 1.0)
-    fine = tracks.update(objects((10, 10, 30, 30, 0.9, 0), (101, 100, 142, 141, 0.8, 0)), 1.0)
-    assert coarse.ids.tolist() == [1] and fine.ids.tolist() == [2, 1]
-    assert sorted(tracks.predict(1.1).ids.tolist()) == [1, 2]
+    assert seen(tracks, 11, 0.3) == 4

@@ -46,6 +46,11 @@ def drop(**limits):
         sys.exit(77)
     os.setgid(65534)
     os.setuid(65534)
+def raised(role=Role.INFERENCE, **how):
+    priority = ThreadPriority(**how)
+    priority.raise_thread(role)
+    return priority
+def standing(): return [policy(), os.getpriority(os.PRIO_PROCESS, 0)]
 os.setpriority(os.PRIO_PROCESS, 0, 0)
 """
 
@@ -82,6 +87,13 @@ def standing() -> tuple[int, int, int]:
     return policy, os.sched_getparam(tid).sched_priority, niceness
 
 
+def raise_this(share: RealTimeShare, role: Role = Role.INFERENCE) -> ThreadPriority:
+    """This thread's priority, which it has."""
+    priority = ThreadPriority(lock_memory=False, share=share)
+    priority.raise_thread(role)
+    return priority
+
+
 @as_root
 @pytest.mark.parametrize(
     ('role', 'share', 'raised'),
@@ -94,9 +106,7 @@ def standing() -> tuple[int, int, int]:
 )
 def test_a_thread_is_raised_alone_and_lowered_again(role, share, raised):
     def work():
-        priority = ThreadPriority(lock_memory=False, share=share)
-        before = standing()
-        priority.raise_thread(role)
+        before, priority = standing(), raise_this(share, role)
         other = threading.Thread(target=lambda: others.append(standing()))
         others, during, told = [], standing(), (priority.in_force, priority.refusals)
         other.start()
@@ -124,8 +134,7 @@ matrix = torch.rand(800, 800)
 matrix @ matrix
 elsewhere = threading.Thread(target=time.sleep, args=(1.0,))  # Python's: raises itself, or stays as it is
 elsewhere.start()
-priority = ThreadPriority(lock_memory=False)
-priority.raise_thread(Role.INFERENCE)
+priority = raised(lock_memory=False)
 named = [int(task.name) for task in Path('/proc/self/task').iterdir() if (task / 'comm').read_text() == 'inference\\n']
 report(named=len(named), fifo=sum(policy(tid) == os.SCHED_FIFO for tid in named), python=policy(elsewhere.native_id))
 """)
@@ -147,12 +156,11 @@ report(named=len(named), fifo=sum(policy(tid) == os.SCHED_FIFO for tid in named)
 def test_takes_what_an_ordinary_user_is_permitted_and_tells_the_rest(limits, in_force, refused):
     found = in_child(f"""
 drop({limits})
-priority = ThreadPriority()
-priority.raise_thread(Role.INFERENCE)
+priority = raised()
 told = priority.in_force, priority.refusals
 priority.raise_thread(Role.INFERENCE)
 priority.restore()
-report(told=told, doctor=what_is_permitted(), after=[policy(), os.getpriority(os.PRIO_PROCESS, 0)])
+report(told=told, doctor=what_is_permitted(), after=standing())
 """)
     for told, reasons in (found['told'], found['doctor']):
         assert told.startswith(in_force)
@@ -170,13 +178,12 @@ report(told=told, doctor=what_is_permitted(), after=[policy(), os.getpriority(os
 def test_what_the_process_was_started_with_stays(before):
     found = in_child(f"""
 os.{before}
-before = [policy(), os.getpriority(os.PRIO_PROCESS, 0)]
-priority = ThreadPriority(lock_memory=False)
-priority.raise_thread(Role.INFERENCE)
+before = standing()
+priority = raised(lock_memory=False)
 priority.between_frames()
-during = [policy(), os.getpriority(os.PRIO_PROCESS, 0)]
+during = standing()
 priority.restore()
-report(before=before, during=during, after=[policy(), os.getpriority(os.PRIO_PROCESS, 0)], why=priority.refusals)
+report(before=before, during=during, after=standing(), why=priority.refusals)
 """)
     assert found['before'] == found['during'] == found['after']
     assert 'was chosen when this process was started' in found['why'][0]
@@ -186,8 +193,7 @@ report(before=before, during=during, after=[policy(), os.getpriority(os.PRIO_PRO
 def test_keeps_to_its_share_of_a_period_and_begins_the_next_one_raised(monkeypatch):
     def work():
         clock = SimpleNamespace(now_s=time.monotonic(), worked_s=time.thread_time())
-        priority = ThreadPriority(lock_memory=False, share=RealTimeShare(0.08, 0.2))
-        priority.raise_thread(Role.INFERENCE)
+        priority = raise_this(RealTimeShare(0.08, 0.2))
         faked = SimpleNamespace(
             monotonic=lambda: clock.now_s, thread_time=lambda: clock.worked_s, sleep=lambda s: None
         )
@@ -212,8 +218,7 @@ def test_keeps_to_its_share_of_a_period_and_begins_the_next_one_raised(monkeypat
 @as_root
 def test_a_thread_that_hangs_loses_its_priority_until_its_next_frame():
     def work():
-        priority = ThreadPriority(lock_memory=False, share=RealTimeShare(0.95, 0.01))
-        priority.raise_thread(Role.INFERENCE)
+        priority = raise_this(RealTimeShare(0.95, 0.01))
         other = threading.Thread(target=priority.step_down)
         other.start()
         other.join(WAIT_S)
@@ -233,8 +238,7 @@ def test_a_thread_that_holds_the_interpreter_is_ended_by_the_kernel():
         """
 module.LONGEST_RUN_S = 1
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-priority = ThreadPriority(lock_memory=False)
-priority.raise_thread(Role.INFERENCE)
+priority = raised(lock_memory=False)
 sum(range(10**12))
 """,
         status=-signal.SIGXCPU,
@@ -242,28 +246,20 @@ sum(range(10**12))
 
 
 @as_root
-def test_limit_of_run_and_lock_of_memory_are_given_back():
+def test_limit_of_run_and_lock_of_memory_are_given_back_and_a_short_limit_is_no_place_for_it():
     found = in_child("""
 def locked(): return next(line.split()[1] for line in Path('/proc/self/status').open() if line.startswith('VmLck'))
-priority = ThreadPriority()
-priority.raise_thread(Role.INFERENCE)
+priority = raised()
 during = [resource.getrlimit(resource.RLIMIT_RTTIME)[0], locked() != '0', priority.in_force]
 priority.restore()
-report(during=during, after=[resource.getrlimit(resource.RLIMIT_RTTIME)[0], locked() != '0'])
+after = [resource.getrlimit(resource.RLIMIT_RTTIME)[0], locked() != '0']
+resource.setrlimit(resource.RLIMIT_RTTIME, (200_000, 200_000))
+priority = raised(lock_memory=False)
+report(during=during, after=after, policy=policy(), why=priority.refusals)
 """)
     assert found['during'][:2] == [10_000_000, True]
     assert found['during'][2].endswith('memory locked')
     assert found['after'] == [resource.RLIM_INFINITY, False]
-
-
-@as_root
-def test_a_short_limit_of_real_time_work_is_no_place_for_it():
-    found = in_child("""
-resource.setrlimit(resource.RLIMIT_RTTIME, (200_000, 200_000))
-priority = ThreadPriority(lock_memory=False)
-priority.raise_thread(Role.INFERENCE)
-report(policy=policy(), why=priority.refusals)
-""")
     assert found['policy'] == os.SCHED_OTHER
     said = 'RLIMIT_RTTIME is 200000 us, expected at least 10000000 us or no limit'
     assert found['why'] == [f'SCHED_FIFO is not used: {said}']
@@ -275,8 +271,7 @@ def test_niceness_counts_against_other_sessions_too():
     found = in_child("""
 def session(): return int(Path('/proc/self/autogroup').read_text().split()[-1])
 before = session()
-priority = ThreadPriority(lock_memory=False)
-priority.raise_thread(Role.SUPPORTING)
+priority = raised(Role.SUPPORTING, lock_memory=False)
 during = session()
 priority.restore()
 report(seen=[before, during, session()])

@@ -50,25 +50,30 @@ def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervis
     assert told == 2 * ['player is tried again'] + ['stopping: player failed: exit status 75']
 
 
-def test_a_node_that_dies_again_and_again_stays_down(supervisor, told):
+def test_a_node_that_dies_again_and_again_stays_down_and_its_exits_are_described(supervisor, told):
     supervisor.start(shell('detector', 'exit 1', respawn=True))
     assert supervisor.run() == 1
     assert told.count('detector died: exit status 1') == supervision.MAX_RESPAWNS + 1
     stays_down = 'detector died 6 times within 60 s: it stays down, the others go on without it'
     assert told[-2:] == [stays_down, 'stopping: no process is left']
+    assert list(map(describe_exit, (2, -11, -200))) == [
+        'exit status 2',
+        'killed by SIGSEGV',
+        'killed by signal 200',
+    ]
 
 
-def test_what_follows_starts_only_when_what_it_waits_for_ended_well(supervisor, told, tmp_path):
+@pytest.mark.parametrize('status', [0, 1])
+def test_what_follows_starts_only_when_what_it_waits_for_ended_well(
+    supervisor, told, tmp_path, status
+):
     mark = tmp_path / 'mark'
     player = shell('player', f'touch {mark}', ends_run=True)
-    supervisor.start(shell('readiness', 'exit 1', then=(player,)))
-    assert supervisor.run() == 1
-    assert not mark.exists()
-    assert told == ['stopping: readiness failed: exit status 1']
-    supervisor = Supervisor(say=told.append)
-    supervisor.start(shell('readiness', 'exit 0', then=(player,)))
-    assert supervisor.run() == 0
-    assert mark.exists()
+    supervisor.start(shell('readiness', f'exit {status}', then=(player,)))
+    assert supervisor.run() == status
+    assert mark.exists() is not bool(status)
+    failed = 'readiness failed: exit status 1' if status else 'player is done'
+    assert told == [f'stopping: {failed}']
 
 
 def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, monkeypatch):
@@ -110,8 +115,3 @@ def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
         assert supervisor.run() == 0
         raise RuntimeError('while it is caught')
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-def test_exits_are_described_for_a_person():
-    told = ['exit status 2', 'killed by SIGSEGV', 'killed by signal 200']
-    assert list(map(describe_exit, (2, -11, -200))) == told

@@ -36,6 +36,7 @@ def test_update_rule_by_hand():
     assert calibrator.certificate().misses == 2
     calibrator.observe(10.0, 10.0 * calibrator.factor)  # exactly the bound does not exceed it
     assert calibrator.certificate().misses == 2
+    assert fresh().certificate() == Certificate(0, 0, 0, 1.0)  # nothing is promised
 
 
 def test_factor_returns_after_scores_left_the_interval_and_the_certificate_admits_it():
@@ -58,10 +59,6 @@ def test_impossible_frames_are_refused_and_leave_no_trace(wrong_ms):
         with pytest.raises(ValueError, match='expected positive, finite numbers'):
             calibrator.observe(forecast_ms, latency_ms)
     assert calibrator.state() == before
-
-
-def test_nothing_is_promised_without_frames():
-    assert fresh().certificate() == Certificate(0, 0, 0, 1.0)
 
 
 @pytest.mark.parametrize(

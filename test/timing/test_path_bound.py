@@ -51,11 +51,15 @@ def made_profile(paths=()) -> LatencyProfile:
     )
 
 
-def test_forecast_without_whole_paths_is_the_sum_of_medians():
+def test_forecast_without_whole_paths_is_the_sum_of_medians(foreign_path):
     forecast = PathForecast(made_profile(), SPACE)
     path = SPACE.parse('s010-w0.50-f0.50-p10-h1')
     assert forecast.forecast_ms(path) == pytest.approx(sum(map(median_ms, SPACE.keys(path))))
     assert set(forecast.corrections.values()) == {1.0}
+    with pytest.raises(ValueError, match='expected one of the'):
+        forecast.forecast_ms(foreign_path)
+    with pytest.raises(ValueError, match='no whole path'):
+        forecast.residual_quantile(0.5)
 
 
 def test_in_place_factors_bring_forecasts_near_paths_never_measured():
@@ -72,7 +76,11 @@ def test_in_place_factors_bring_forecasts_near_paths_never_measured():
         assert math.exp(of) == pytest.approx(1.2, rel=0.02)
 
 
-def test_a_part_that_does_not_run_takes_no_time():
+def test_a_table_equals_single_forecasts_and_a_part_that_does_not_run_takes_no_time():
+    forecast = PathForecast(made_profile(distinct_paths(SPACE, 10, random.Random(0))), SPACE)
+    single = [forecast.forecast_ms(path) for path in SPACE]
+    np.testing.assert_allclose(forecast.table(list(SPACE)), single, rtol=1e-12)
+    assert forecast.table([]).shape == (0,)
     space = PathSpace(
         (Operator('model', 'model', ('one', 'other'), 'm'),),
         (Segment('choose', 'pre', 'model'), Segment('one', 'conv', only_on=('model', 'one'))),
@@ -80,13 +88,6 @@ def test_a_part_that_does_not_run_takes_no_time():
     forecast = SegmentForecast(space, {'choose': 1.0, 'one': 2.0})
     assert forecast.table(list(space)).tolist() == [3.0, 1.0]
     assert [forecast.forecast_ms(path) for path in space] == [3.0, 1.0]
-
-
-def test_table_equals_single_forecasts():
-    forecast = PathForecast(made_profile(distinct_paths(SPACE, 10, random.Random(0))), SPACE)
-    single = [forecast.forecast_ms(path) for path in SPACE]
-    np.testing.assert_allclose(forecast.table(list(SPACE)), single, rtol=1e-12)
-    assert forecast.table([]).shape == (0,)
 
 
 def test_a_forecast_that_nobody_uses_goes_without_the_garbage_collector():
@@ -108,15 +109,8 @@ def test_each_path_is_forecast_without_itself():
     odd = replace(profile, paths={**profile.paths, name: constant(3.0 * times.p50)})
     assert PathForecast(profile, SPACE).residual_quantile(1.0) < 0.1
     assert PathForecast(odd, SPACE).residual_quantile(1.0) > 0.9 * math.log(3.0)
-
-
-def test_residuals_need_whole_paths_and_a_probability_and_forecasts_a_path(foreign_path):
-    with pytest.raises(ValueError, match='expected one of the'):
-        PathForecast(made_profile(), SPACE).forecast_ms(foreign_path)
-    with pytest.raises(ValueError, match='no whole path'):
-        PathForecast(made_profile(), SPACE).residual_quantile(0.5)
     with pytest.raises(ValueError, match=r'probability is 1\.5'):
-        PathForecast(made_profile([SPACE.largest]), SPACE).residual_quantile(1.5)
+        PathForecast(profile, SPACE).residual_quantile(1.5)
 
 
 def test_a_profile_without_some_segments_is_refused_with_what_to_run():
@@ -162,9 +156,6 @@ def test_interruptions_are_added_once_to_what_is_left() -> None:
     )
     assert worst.table([largest, WCET_SPACE.smallest]).tolist() == pytest.approx([8.5, 3.5])
     assert worst.segment_ms(1, largest) == 3.0 and worst.forecast_ms(largest) == pytest.approx(8.5)
-
-
-def test_a_table_that_lacks_a_segment_is_refused() -> None:
     without_last = {key: value for key, value in WCET_MS.items() if key != 'last'}
     with pytest.raises(ValueError, match='1 segments have no worst case, such as last'):
         WcetForecast(WCET_SPACE, WcetTable(without_last, Interference()))

@@ -32,11 +32,6 @@ def noisy_ms(count: int, seed: int) -> list[float]:
     return [10.0 * math.exp(rng.gauss(0.0, 0.05)) for _ in range(count)]
 
 
-def test_tolerance_factor_is_that_of_the_formula_by_hand():
-    # a = 1 - 2.7055 / 22 = 0.8770, b = 6.6349 - 2.7055 / 12 = 6.4094: (2.5758 + sqrt(6.6349 - a b)) / a
-    assert tolerance_factor(norm.ppf(0.995), 12) == pytest.approx(4.085, abs=1e-3)
-
-
 def two_modes_ms(count: int, seed: int) -> list[float]:
     """Half of the frames have a core for themselves, half share one."""
     rng = random.Random(seed)
@@ -65,6 +60,8 @@ def test_the_limit_is_that_of_frames_and_start_by_hand():
     assert recent.deviation == pytest.approx(0.04052, abs=1e-5)
     expected = tolerance_factor(norm.ppf(0.995), 9) * recent.deviation
     assert recent.log_limit == pytest.approx(expected)
+    # a = 1 - 2.7055 / 22 = 0.8770, b = 6.6349 - 2.7055 / 12 = 6.4094: (2.5758 + sqrt(6.6349 - a b)) / a
+    assert tolerance_factor(norm.ppf(0.995), 12) == pytest.approx(4.085, abs=1e-3)
     assert RecentTimes(ALPHA).log_limit == 0.0  # the forecast itself where nothing is known
 
 
@@ -89,19 +86,25 @@ def test_no_limit_is_more_than_one_and_a_half_times_the_longest_ratio_seen(frame
     assert recent.interruption_ms <= max(took_ms for _, took_ms in frames)
 
 
+def interrupted_ms(count: int, seed: int) -> list[float]:
+    """The same, with 8 ms more every twentieth time."""
+    took_ms = noisy_ms(count, seed)
+    for number in range(7, count, 20):
+        took_ms[number] += 8.0
+    return took_ms
+
+
 def test_interruptions_are_told_in_ms_once_they_are_more_than_chance():
-    took_ms = noisy_ms(400, seed=7)
-    rare, frequent = list(took_ms), list(took_ms)
+    rare, frequent = noisy_ms(400, seed=7), seen(interrupted_ms(400, seed=7))
     rare[100] += 40.0
     rare[300] += 40.0
-    for number in range(7, 400, 20):
-        frequent[number] += 8.0
     assert seen(rare).interruption_ms == 0.0
-    assert 6.0 < seen(frequent).interruption_ms < 9.0
-    assert seen(frequent).log_limit == pytest.approx(seen(took_ms).log_limit, abs=0.03)
+    assert 6.0 < frequent.interruption_ms < 9.0
+    without = seen(noisy_ms(400, seed=7))
+    assert frequent.log_limit == pytest.approx(without.log_limit, abs=0.03)
 
 
-def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
+def test_the_interruption_is_the_fourth_longest_of_few_an_hour_at_most_and_forgotten():
     took_ms = [10.0] * 100
     took_ms[7::12] = [30.0 + number for number in range(8)]
     recent = seen(took_ms)
@@ -110,9 +113,6 @@ def test_the_interruption_is_the_fourth_longest_of_few_and_an_hour_at_most():
     recent.observe(10.0, 1e9)
     assert max(recent.state()['excesses_ms']) == 3.6e6
     assert RecentTimes.from_state(ALPHA, StartRatio(), recent.state()).has_limit
-
-
-def test_frames_older_than_the_window_are_forgotten():
     period_ms = [10.0] * 200
     period_ms[7::20] = [18.0 + number for number in range(10)]
     once, twice = seen(period_ms * 10), seen(period_ms * 20)
@@ -121,9 +121,7 @@ def test_frames_older_than_the_window_are_forgotten():
 
 
 def test_shares_are_those_of_frames_and_rise_with_the_time():
-    took_ms = noisy_ms(400, seed=11)
-    for number in range(7, 400, 20):
-        took_ms[number] += 8.0
+    took_ms = interrupted_ms(400, seed=11)
     recent = seen(took_ms)
     remaining_ms = np.array([1.0, 9.5, 10.0, 10.5, 13.0, 19.0, 30.0])
     expected = [float(np.mean(np.array(took_ms) <= one_ms)) for one_ms in remaining_ms]
@@ -143,11 +141,8 @@ def test_a_share_is_interpolated_between_frames(log_ratios, log_ratio):
 
 @pytest.mark.parametrize('count', [3, LEAST_RATIOS, 60, 700])
 def test_goes_on_where_its_state_was_taken(count):
-    took_ms = noisy_ms(count, seed=12)
-    for number in range(7, count, 20):
-        took_ms[number] += 8.0
     start = StartRatio(0.0, 0.1)
-    recent = seen(took_ms, start=start)
+    recent = seen(interrupted_ms(count, seed=12), start=start)
     restarted = RecentTimes.from_state(ALPHA, start, recent.state())
     if count < LEAST_RATIOS:
         assert restarted.log_limit == start.log_limit
@@ -157,17 +152,12 @@ def test_goes_on_where_its_state_was_taken(count):
     assert restarted.state() == recent.state()
 
 
-@pytest.mark.parametrize(
-    ('median', 'deviation'), [(math.nan, 0.0), (0.0, -0.1), (0.0, math.inf), (math.inf, 0.0)]
-)
-def test_a_start_that_is_no_number_is_refused(median, deviation):
-    with pytest.raises(ValueError, match='log ratio has the median'):
-        StartRatio(median, deviation)
+def test_a_start_is_a_number_and_of_disturbed_frames_no_more_than_three_times_the_forecast():
+    for median, deviation in ((math.nan, 0.0), (0.0, -0.1), (0.0, math.inf), (math.inf, 0.0)):
+        with pytest.raises(ValueError, match='log ratio has the median'):
+            StartRatio(median, deviation)
     with pytest.raises(ValueError, match='holds no log ratio'):
         StartRatio.of([])
-
-
-def test_a_handful_of_disturbed_frames_starts_no_bound_beyond_three_times_the_forecast():
     disturbed = np.log([1.0, 1.1, 6.0, 9.0, 30.0])
     assert StartRatio.of(disturbed).deviation > 1.0
     assert math.exp(StartRatio.of(disturbed).log_limit) == pytest.approx(3.0)

@@ -114,14 +114,20 @@ def test_what_a_slow_frame_skipped_counts_as_if_it_had_been_run():
         assert learnt.calibrator.exceeded_in_time == misses
 
 
-def test_reserves_are_generous_until_eight_frames_were_seen_and_a_millisecond_at_least_afterwards():
+def test_reserves_are_generous_until_eight_frames_were_seen_then_what_these_took(learnt):
     model = TimeModel(CLASSIFIER, FORECAST, fresh_bound())
     assert model.reserve == FrameReserve(1.0, 2.5)
-    for _ in range(7):
+    for _ in range(8):
+        assert model.reserve.publishing_ms == 2.5
         model.publishing.observe(0.2)
-    assert model.reserve.publishing_ms == 2.5
-    model.publishing.observe(0.2)
-    assert model.reserve.publishing_ms == 1.0
+    assert model.reserve.publishing_ms == 1.0  # a millisecond at least
+    learnt.take(ran(9.0, 500.0), publish_ms=None)  # beside its network: says nothing of deciding
+    assert learnt.model.reserve == FrameReserve(1.0, 3.0)
+    assert (learnt.calibrator.misses, learnt.calibrator.frames) == (0, 1)
+    for decision_ms in (1.0, 2.0, 30.0) * 3:
+        learnt.take(ran(9.0, 9.0 + decision_ms), reserve=FrameReserve(30.0, 0.0))
+    learnt.model.publishing.observe(7.0)
+    assert learnt.model.reserve == FrameReserve(2.0, 7.0)  # the median, and what was learnt
 
 
 def test_what_publishing_has_beyond_its_median_is_spare_and_half_of_it_is_the_least_lead():
@@ -135,26 +141,18 @@ def test_what_publishing_has_beyond_its_median_is_spare_and_half_of_it_is_the_le
     for _ in range(20):
         publishing.observe(100.0)
     assert (publishing.reserve_ms, publishing.spare_ms) == (15.0, 0.0)  # of a ceiling nothing
+    for no_time_ms in (-0.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match='expected a finite time'):
+            publishing.observe(no_time_ms)
 
 
-def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_has_learnt(learnt):
-    assert learnt.model.reserve == FrameReserve(1.0, 3.0)
-    for decision_ms in (1.0, 2.0, 30.0) * 3:
-        learnt.take(ran(9.0, 9.0 + decision_ms), reserve=FrameReserve(30.0, 0.0))
-    learnt.model.publishing.observe(7.0)
-    assert learnt.model.reserve == FrameReserve(2.0, 7.0)
-
-
-def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(learnt):
-    learnt.take(ran(9.0, 500.0), publish_ms=None)
-    assert learnt.model.reserve.deciding_ms == 1.0
-    assert (learnt.calibrator.misses, learnt.calibrator.frames) == (0, 1)
-
-
-@pytest.mark.parametrize('network_ms, teaches', [(0.0, False), (3.0, False), (5.0, True)])
-def test_an_aborted_frame_counts_where_it_exceeded_its_bound(learnt, network_ms, teaches):
-    learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
-    assert (learnt.calibrator.frames, learnt.calibrator.misses) == (int(teaches), int(teaches))
+def test_an_aborted_frame_counts_where_it_exceeded_its_bound_or_was_promised_and_is_late(learnt):
+    for network_ms, counted in ((0.0, 0), (3.0, 0), (5.0, 1)):
+        learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
+        assert learnt.calibrator.frames == learnt.calibrator.misses == counted
+    plan = Choice(PATH, 10.0, 10.0, True, 0.5)
+    learnt.take(ran(3.0, result=None, segment=1, plan=plan), in_time=False)
+    assert (learnt.calibrator.misses, learnt.model.late_frames) == (2, 1)
 
 
 def test_the_slowdown_and_time_not_kept_for_publishing_count_for_what_is_left_too(learnt):
@@ -180,12 +178,6 @@ def test_late_frames_count_whole_unless_they_were_never_to_be_in_time(learnt):
     for plan, counts in ((planned, (1, 1)), (hopeless, (2, 1))):
         learnt.take(ran(12.0, plan=plan))
         assert (learnt.calibrator.misses, learnt.calibrator.exceeded_in_time) == counts
-
-
-def test_a_promised_frame_that_was_aborted_is_late_though_it_was_within_its_bound(learnt):
-    plan = Choice(PATH, 10.0, 10.0, True, 0.5)
-    learnt.take(ran(3.0, result=None, segment=1, plan=plan), in_time=False)
-    assert (learnt.calibrator.misses, learnt.model.late_frames) == (1, 1)
 
 
 def test_a_slowdown_that_frames_do_not_go_with_is_drawn_to_its_mean_but_not_where_worst_cases_bound():
@@ -253,20 +245,20 @@ def test_a_worst_case_alone_is_the_bound_of_each_path_however_many_frames_come()
     assert times.expected_ms(PATH) == 20.0
     assert Learnt(**WORST).model.begin(2.0).worst_ms(PATH) == 24.0
     assert math.isnan(Learnt().model.begin(2.0).worst_ms(PATH))
-
-
-def test_other_bounds_are_refused():
     with pytest.raises(ValueError, match="bounds is 'tight', expected one of calibrated, wcet"):
         TimeParts(bounds='tight')
 
 
+def test_bounds_rest_on_frames_once_enough_were_seen_or_on_worst_cases():
+    whole = fresh_bound()
+    assert not FrameTimes(FORECAST).rests_on_frames
+    for number in range(LEAST_RATIOS + 1):
+        assert FrameTimes(FORECAST, whole=whole).rests_on_frames == (number == LEAST_RATIOS)
+        whole.observe(10.0, 10.0)
+    assert FrameTimes(FORECAST, bounds=WCET).rests_on_frames
+
+
 # --- the reserve ---
-
-
-@pytest.mark.parametrize('overhead_ms', [-0.1, math.nan, math.inf])
-def test_refuses_what_is_no_time(overhead_ms):
-    with pytest.raises(ValueError, match='expected a finite time'):
-        Reserve(1.0).observe(overhead_ms)
 
 
 OWN_MS = st.floats(0.0, 50.0)
@@ -289,12 +281,3 @@ def test_whatever_the_times_are_every_missed_deadline_is_counted_as_a_missed_bou
         deciding.observe(deciding_ms)
         publishing.observe(publishing_ms)
         assert not is_missed or calibrator.misses == misses + 1
-
-
-def test_bounds_rest_on_frames_once_enough_were_seen_or_on_worst_cases():
-    whole = fresh_bound()
-    assert not FrameTimes(FORECAST).rests_on_frames
-    for number in range(LEAST_RATIOS + 1):
-        assert FrameTimes(FORECAST, whole=whole).rests_on_frames == (number == LEAST_RATIOS)
-        whole.observe(10.0, 10.0)
-    assert FrameTimes(FORECAST, bounds=WCET).rests_on_frames

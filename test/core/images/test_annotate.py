@@ -9,7 +9,7 @@ NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 IMAGE = np.full((380, 640, 3), 100, np.uint8)
 
 
-def test_unknown_values_leave_gaps_but_draw():
+def test_unknown_values_leave_gaps_and_boxes_beyond_the_image_and_labels_beyond_names_are_drawn():
     for given in (
         {},
         {'budget_ms': math.nan, 'latency_ms': math.nan},
@@ -19,8 +19,5 @@ def test_unknown_values_leave_gaps_but_draw():
     ):
         drawn = annotate(IMAGE, Detections.none(), NAMES, **given)
         assert (drawn[:380] == IMAGE).all() and drawn[380:].any()
-
-
-def test_boxes_beyond_the_image_and_labels_beyond_the_names_are_drawn():
     found = Detections([(-1e6, -50, 50, 50), (600, 350, 1e9, 1e9)], [0.9, 0.8], [7, 0])
     assert (annotate(IMAGE, found, NAMES)[:380] != IMAGE).any()

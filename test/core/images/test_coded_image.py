@@ -79,18 +79,15 @@ def test_a_thumbnail_does_not_pass_for_the_end_of_a_cut_jpeg():
         decoded(whole[:2500])
 
 
-@pytest.mark.parametrize(
-    ('pieces', 'words'),
-    [
-        (struct.pack('>I', 2**31 - 1) + b'IDAT', 'cut off: a PNG chunk of 2147483647 bytes has 24'),
-        (piece(b'tEXt', b'') * 2**16, 'has more than 65536 PNG chunks'),
-    ],
-)
-def test_chunks_of_a_png_take_no_more_memory_than_it_has(pieces, words):
+def test_chunks_of_a_png_take_no_more_memory_than_it_has():
     content = coded('.png')
     assert decoded(content + bytes(100)).shape == (37, 53, 3)
-    with pytest.raises(CodedImageError, match=words):
-        decoded(content[:33] + pieces + content[-24:])
+    for pieces, words in (
+        (struct.pack('>I', 2**31 - 1) + b'IDAT', 'cut off: a PNG chunk of 2147483647 bytes has 24'),
+        (piece(b'tEXt', b'') * 2**16, 'has more than 65536 PNG chunks'),
+    ):
+        with pytest.raises(CodedImageError, match=words):
+            decoded(content[:33] + pieces + content[-24:])
 
 
 def png(*further, rows=(b'\0' + bytes(27)) * 8, folded=b''):

@@ -52,7 +52,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_images_come_in_the_order_of_their_names_without_annotations(folder):
+def test_images_of_a_folder_come_in_the_order_of_their_names_without_annotations_or_splits(folder):
     sequence = read_image_folder(folder, rate_hz=4.0)
     assert [frame.name for frame in sequence.frames] == ['a.JPG', 'b.png', 'below/c.jpeg']
     assert [frame.stamp_ns for frame in sequence.frames] == [0, 250_000_000, 500_000_000]
@@ -60,9 +60,6 @@ def test_images_come_in_the_order_of_their_names_without_annotations(folder):
     assert sequence.frames[2].load_bgr().tolist() == np.full((8, 9, 3), 2).tolist()
     assert file_of(sequence.frames[1].load_bgr) == folder / 'b.png'
     assert file_of(lambda: np.zeros((1, 1, 3), np.uint8)) is None
-
-
-def test_a_folder_of_images_is_a_source_but_has_no_split(folder):
     assert open_source(str(folder)).name == folder.name
     with pytest.raises(ValueError, match='holds none of .*images'):
         open_source(str(folder), split='train')

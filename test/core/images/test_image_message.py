@@ -4,27 +4,18 @@ from types import SimpleNamespace
 import cv2
 import numpy as np
 import pytest
+from plain_images import noise
 
 from deadline_perception.core.images.image_message import ImageError, to_bgr
 
 
-def picture(height=6, width=8):
-    return np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
-
-
 def message(pixels, encoding, **changes):
     """An image message as rclpy gives it: its data is an array of bytes."""
-    rows = np.ascontiguousarray(pixels).reshape(pixels.shape[0], -1)
-    fields = {
-        'height': pixels.shape[0],
-        'width': pixels.shape[1],
-        'encoding': encoding,
-        'step': rows.shape[1],
-        'is_bigendian': 0,
-        'data': array.array('B', rows.tobytes()),
-        **changes,
-    }
-    return SimpleNamespace(**fields)
+    height, width = pixels.shape[:2]
+    rows = np.ascontiguousarray(pixels).reshape(height, -1)
+    fields = {'height': height, 'width': width, 'encoding': encoding, 'is_bigendian': 0}
+    fields |= {'step': rows.shape[1], 'data': array.array('B', rows.tobytes())}
+    return SimpleNamespace(**fields | changes)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +33,7 @@ def message(pixels, encoding, **changes):
 )
 @pytest.mark.parametrize('is_bigendian', [0, 1])  # eight-bit samples have no byte order
 def test_colour_and_grey_encodings_give_the_same_bgr_pixels(encoding, conversion, is_bigendian):
-    image = picture()
+    image = noise(6, 8)
     if conversion == cv2.COLOR_BGR2GRAY:
         image[:] = image[:, :, :1]
     coded = image if conversion is None else cv2.cvtColor(image, conversion)
@@ -115,10 +106,10 @@ def test_planes_of_chroma_are_read_as_opencv_reads_them(encoding, conversion, pa
 )
 def test_sizes_that_contradict_each_other_are_refused(changes, match):
     with pytest.raises(ImageError, match=match):
-        to_bgr(message(picture(), **{'encoding': 'bgr8'} | changes))
+        to_bgr(message(noise(6, 8), **{'encoding': 'bgr8'} | changes))
 
 
-CUT = cv2.imencode('.jpg', picture(64, 64))[1].tobytes()[:2000]
+CUT = cv2.imencode('.jpg', noise(64, 64))[1].tobytes()[:2000]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from plain_images import noise
 
 from deadline_perception.extras.training.pyramid_features import pyramid_features
 from deadline_perception.networks.multi_path.configuration import read_shape
@@ -16,6 +17,7 @@ from deadline_perception.networks.multi_path.dense.configuration import (
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.dense.outline import anchor_levels
 
+IMAGE = noise(90, 150)
 SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))
 
 
@@ -27,11 +29,6 @@ def network():
     with torch.no_grad():  # so that random weights find something
         network.rpn.class_output.bias.fill_(2.0)
     return network
-
-
-@pytest.fixture(scope='module')
-def image():
-    return np.random.default_rng(0).integers(0, 256, (90, 150, 3), dtype=np.uint8)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +53,7 @@ def test_bad_configurations_are_refused(change, message):
         read_shape(json.loads(SMALL.to_json()) | change)
 
 
-def test_every_kind_of_path_gives_boxes_inside_the_image(network, image):
+def test_every_kind_of_path_gives_boxes_inside_the_image(network):
     space = network.path_space
     for path in (
         space.largest,
@@ -65,19 +62,19 @@ def test_every_kind_of_path_gives_boxes_inside_the_image(network, image):
         space.largest.replace(width=0.75),
         space.largest.replace(scale=0.41, proposals=5, head='1'),
     ):
-        found = network.detect(image, path)
+        found = network.detect(IMAGE, path)
         assert len(found.scores) > 0
         assert (found.boxes_xyxy_px >= 0).all()
         assert (found.boxes_xyxy_px <= np.float32([150, 90, 150, 90]) + 1e-3).all()
         assert (np.diff(found.scores) <= 0).all() and found.scores.max() <= 1.0
 
 
-def test_segments_and_training_compute_the_same_features(network, image):
+def test_segments_and_training_compute_the_same_features(network):
     path = network.path_space.largest.replace(width=0.75, skip1='skip')
-    run = network.start(image, path)
+    run = network.start(IMAGE, path)
     while network.path_space.segments[run.segment].name != 'rpn':
         run.run_segment()
-    pixels = torch.from_numpy(network.preprocess(image, path)).permute(0, 3, 1, 2).float()
+    pixels = torch.from_numpy(network.preprocess(IMAGE, path)).permute(0, 3, 1, 2).float()
     with torch.no_grad():
         levels = pyramid_features(network, network.normalise(pixels), path)
     for mine, given in zip(levels, run._values['pyramid'], strict=True):

@@ -5,13 +5,17 @@ import pytest
 from deadline_perception.timing.contention.probe import IdleTime, Probe, probe_pause_ms
 
 
-def test_probe_times_its_work_with_the_given_clock():
+def test_probe_times_its_work_with_the_given_clock_in_its_share_of_a_core():
     ticks = iter([0.0, 2.0, 10.0, 15.0])
     probe = Probe(rounds=1, clock_ms=lambda: next(ticks))
     assert math.isnan(probe.idle_ms)
     assert probe.run() == 2.0
     assert probe.run() == 5.0
     assert probe.idle_ms == 2.0
+    # At most its share, and a third of it beside frames.
+    assert probe_pause_ms(3.0, 0.006, beside_frames=False) == pytest.approx(500.0)
+    assert probe_pause_ms(3.0, 0.006, beside_frames=True) == pytest.approx(1500.0)
+    assert probe_pause_ms(3.0, 0.0, beside_frames=False) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -28,9 +32,3 @@ def test_idle_time_by_hand(times_ms, idle_ms):
     for taken_ms in times_ms:
         idle.observe(taken_ms)
     assert idle.idle_ms == idle_ms
-
-
-def test_probes_take_at_most_their_share_of_a_core_and_a_third_of_it_beside_frames():
-    assert probe_pause_ms(3.0, 0.006, beside_frames=False) == pytest.approx(500.0)
-    assert probe_pause_ms(3.0, 0.006, beside_frames=True) == pytest.approx(1500.0)
-    assert probe_pause_ms(3.0, 0.0, beside_frames=False) == math.inf

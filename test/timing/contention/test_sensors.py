@@ -105,7 +105,12 @@ def test_reads_a_whole_orin_whose_nvml_is_there_and_supports_nothing(orin):
 
 
 @pytest.mark.parametrize('file', JETSON_FILES)
-def test_finds_the_load_of_every_jetson(tmp_path, file):
+def test_finds_the_load_of_every_jetson_and_by_patterns_of_ones_own(tmp_path, file):
+    assert find_jetson_gpu(tmp_path) is None
+    write_tree(tmp_path / 'sys', {'devices/new-board/gpu/busy': '250\n'})
+    own = find_jetson_gpu(tmp_path, ['sys/devices/*/gpu/busy'])
+    readings = read_contention(tmp_path, gpu_file=own)
+    assert readings.gpu_utilisation == 0.25 and readings.sources == ('jetson_gpu',)
     write_tree(tmp_path / 'sys', {file: '55\n'})
     assert read_jetson_gpu(find_jetson_gpu(tmp_path)) == 0.055
 
@@ -118,19 +123,13 @@ def test_jetson_load_that_is_impossible_is_not_believed(orin, text):
     assert 'jetson_gpu' in readings.reason and 'gpu.0/load' in readings.reason
 
 
-@pytest.mark.parametrize(
-    'line, busy, total',
-    [
+def test_core_times_by_hand_and_their_use_where_time_has_passed_and_counters_advance(tmp_path):
+    for line, busy, total in (
         ('10 0 10 80', 20, 100),  # of an old kernel without the later columns
         ('100 0 0 50 25 0 0 25 90 0', 125, 200),  # guest times count once, stolen time is busy
-    ],
-)
-def test_core_times_by_hand(tmp_path, line, busy, total):
-    write_tree(tmp_path, {'proc/stat': f'cpu  {line}\n'})
-    assert read_cpu_times(tmp_path) == CpuTimes(busy, total)
-
-
-def test_utilisation_needs_time_to_pass_and_counters_that_advance():
+    ):
+        write_tree(tmp_path, {'proc/stat': f'cpu  {line}\n'})
+        assert read_cpu_times(tmp_path) == CpuTimes(busy, total)
     assert math.isnan(cpu_utilisation(CpuTimes(5, 10), CpuTimes(5, 10)))
     assert cpu_utilisation(CpuTimes(0, 10), CpuTimes(12, 20)) == 1.0
     for before, after, ticks in (((5, 17), (5, 10), 7), ((7, 10), (5, 20), 2)):
@@ -138,16 +137,15 @@ def test_utilisation_needs_time_to_pass_and_counters_that_advance():
             cpu_utilisation(CpuTimes(*before), CpuTimes(*after))
 
 
-@pytest.mark.parametrize(
-    'text, message', [('', 'no line'), ('some avg10=x\n', "is 'x'"), ('some avg10=101\n', 'is 101')]
-)
-def test_malformed_pressure_is_named(tmp_path, text, message):
-    write_tree(tmp_path, {'proc/pressure/cpu': text})
-    with pytest.raises(SensorFault, match=message):
-        read_pressure('cpu', tmp_path)
-
-
-def test_unreadable_sensor_is_a_fault_and_the_others_still_count(orin):
+def test_sensors_that_cannot_be_read_are_named_and_the_others_still_count(orin):
+    for text, message in (
+        ('', 'no line'),
+        ('some avg10=x\n', "is 'x'"),
+        ('some avg10=101\n', '101'),
+    ):
+        write_tree(orin, {'proc/pressure/cpu': text})
+        with pytest.raises(SensorFault, match=message):
+            read_pressure('cpu', orin)
     (orin / 'proc/pressure/cpu').unlink()
     (orin / 'proc/pressure/cpu').mkdir()
     readings = look(orin)
@@ -155,11 +153,17 @@ def test_unreadable_sensor_is_a_fault_and_the_others_still_count(orin):
     assert readings.memory_pressure == 0.0 and 'pressure' in readings.sources
 
 
-def test_reads_a_desktop_gpu_through_nvml(tmp_path):
-    nvml = Nvml(RecordedNvml(rates(73), memory(6_000, 24_000)))
+def test_a_desktop_gpu_is_read_through_nvml_and_idle_believed_once_it_was_busy(tmp_path):
+    library = RecordedNvml(rates(0), NOT_SUPPORTED)
+    nvml = Nvml(library)
+    assert look(tmp_path, nvml=nvml).reason
+    library.utilisation, library.memory = rates(73), memory(6_000, 24_000)
     readings = look(tmp_path, nvml=nvml)
     assert (readings.gpu_utilisation, readings.gpu_memory_used) == (0.73, 0.25)
     assert readings.sources == ('nvml',) and not readings.reason
+    library.utilisation, library.memory = rates(0), NOT_SUPPORTED
+    readings = look(tmp_path, nvml=nvml)
+    assert readings.gpu_utilisation == 0.0 and not readings.reason
 
 
 @pytest.mark.parametrize(
@@ -186,17 +190,6 @@ def test_nvml_without_a_gpu_or_a_module_is_absent(monkeypatch):
         Nvml(RecordedNvml(device=RecordedNvml.NVMLError('Not Found')))
 
 
-def test_an_idle_gpu_without_memory_readings_is_believed_once_it_was_busy(tmp_path):
-    library = RecordedNvml(rates(0), NOT_SUPPORTED)
-    nvml = Nvml(library)
-    assert look(tmp_path, nvml=nvml).reason
-    library.utilisation = rates(40)
-    assert look(tmp_path, nvml=nvml).gpu_utilisation == 0.4
-    library.utilisation = rates(0)
-    readings = look(tmp_path, nvml=nvml)
-    assert readings.gpu_utilisation == 0.0 and not readings.reason
-
-
 def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
     first = look(orin)
     (orin / GPU).unlink()
@@ -206,11 +199,3 @@ def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
     assert 'jetson_gpu: was there before' in readings.reason
     assert 'pressure: was there before' in readings.reason
     assert not look(orin, first.cpu_times).reason
-
-
-def test_other_patterns_of_files_can_be_given(tmp_path):
-    assert find_jetson_gpu(tmp_path) is None
-    write_tree(tmp_path / 'sys/devices', {'new-board/gpu/busy': '250\n'})
-    own = find_jetson_gpu(tmp_path, ['sys/devices/*/gpu/busy'])
-    readings = read_contention(tmp_path, gpu_file=own)
-    assert readings.gpu_utilisation == 0.25 and readings.sources == ('jetson_gpu',)

@@ -45,10 +45,16 @@ def test_is_never_below_one_nor_nan_whatever_comes(events):
         assert 1.0 <= estimator.slowdown <= MAX_SLOWDOWN
 
 
-def test_one_frame_beyond_its_bound_counts_at_once_and_is_forgotten_when_the_next_denies_it():
+def after(forecast_ms: float, bound_ms: float) -> SlowdownEstimator:
+    """Twenty frames as they were forecast."""
     estimator = SlowdownEstimator()
     for _ in range(20):
-        estimator.observe_frame(50.0, 50.0, 60.0)
+        estimator.observe_frame(forecast_ms, forecast_ms, bound_ms)
+    return estimator
+
+
+def test_one_frame_beyond_its_bound_counts_at_once_and_is_forgotten_when_the_next_denies_it():
+    estimator = after(50.0, 60.0)
     estimator.observe_frame(50.0, 58.0, 60.0)
     assert estimator.slowdown == pytest.approx(1.0, abs=0.02)
     estimator.observe_frame(50.0, 150.0, 60.0)
@@ -73,9 +79,7 @@ def test_a_cold_first_frame_is_no_load_and_alarms_the_next_frame_alone():
 def test_one_pause_of_the_machine_is_one_frame_whether_it_is_told_once_or_as_unfinished_and_then_as_late():
     told = []
     for unfinished in (False, True):
-        estimator = SlowdownEstimator()
-        for _ in range(20):
-            estimator.observe_frame(8.0, 8.0, 10.0)
+        estimator = after(8.0, 10.0)
         if unfinished:
             estimator.observe_unfinished(8.0, 190.0, 10.0)
         estimator.observe_late(8.0, 200.0, 10.0)
@@ -86,9 +90,7 @@ def test_one_pause_of_the_machine_is_one_frame_whether_it_is_told_once_or_as_unf
 
 
 def test_two_frames_that_ended_late_are_a_load():
-    estimator = SlowdownEstimator()
-    for _ in range(20):
-        estimator.observe_frame(8.0, 8.0, 10.0)
+    estimator = after(8.0, 10.0)
     for _ in range(2):
         estimator.observe_unfinished(8.0, 10.0, 10.0)
         estimator.observe_late(8.0, 24.0, 10.0)

@@ -11,13 +11,15 @@ def _sample(median_ms: float, worst_ms: float) -> Quantiles:
     return Quantiles(median_ms, median_ms, median_ms, *[worst_ms] * 5, count=20)
 
 
-def test_whole_paths_raise_and_lower_the_sums() -> None:
+def test_whole_paths_raise_and_lower_the_sums_within_a_half_on_a_saturated_machine():
     execution = {'a': 2.0, 'b': 3.0}
     loose = fit_wcet(execution, Interference(), {('a', 'b'): _sample(4.0, 4.0)})
     tight = fit_wcet(execution, Interference(), {('a', 'b'): _sample(10.0, 10.0)})
     assert loose.segments_ms == pytest.approx({'a': 1.6, 'b': 2.4})
     assert tight.segments_ms == pytest.approx({'a': 4.0, 'b': 6.0})
     assert fit_wcet(execution, Interference(), {}).segments_ms == execution
+    table = fit_wcet({'a': 2.0}, Interference((10.0,), (10.0,)), {('a',): _sample(4.0, 4.0)})
+    assert table.segments_ms == {'a': 1.0} and float(table.bound_ms(1.0)) == math.inf
 
 
 def test_bounds_hold_the_whole_paths_that_they_were_fitted_to() -> None:
@@ -26,8 +28,3 @@ def test_bounds_hold_the_whole_paths_that_they_were_fitted_to() -> None:
         whole = {('a', 'b'): _sample(5.0, longest_ms)}
         table = fit_wcet(execution, interference, whole, probability=1.0)
         assert float(table.bound_ms(sum(table.segments_ms.values()))) >= longest_ms - 1e-3
-
-
-def test_a_saturated_machine_leaves_executions_as_they_are_within_a_half() -> None:
-    table = fit_wcet({'a': 2.0}, Interference((10.0,), (10.0,)), {('a',): _sample(4.0, 4.0)})
-    assert table.segments_ms == {'a': 1.0} and float(table.bound_ms(1.0)) == math.inf
