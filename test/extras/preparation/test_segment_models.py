@@ -4,12 +4,9 @@ import lzma
 import sys
 
 import numpy as np
+import openvino
 import pytest
 import torch
-
-pytest.importorskip('openvino')
-
-import openvino
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.untrusted_file import FileRefused

@@ -4,14 +4,11 @@ import math
 
 import numpy as np
 import pytest
-
-pytest.importorskip('openvino')
-
-from exported_files import SIZE, exported  # noqa: E402
+from exported_files import SIZE, exported
 from plain_images import grey
 
-from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
-from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
 
 CLASSES = ('car', 'person', 'bike')
 IMAGE = grey(*SIZE)

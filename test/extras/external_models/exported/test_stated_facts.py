@@ -7,25 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('openvino')
-
-from exported_files import exported  # noqa: E402
+from exported_files import exported
 from plain_images import grey
 
-from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
-from deadline_perception.extras.external_models.exported.exported_file import read_exported  # noqa: E402
-from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
-from deadline_perception.extras.external_models.exported.stated_facts import (  # noqa: E402
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.exported.exported_file import read_exported
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.stated_facts import (
     StatedFacts,
     read_stated,
 )
-from deadline_perception.extras.external_models.model_set.exported_model import (  # noqa: E402
+from deadline_perception.extras.external_models.model_set.exported_model import (
     exported_spec,
     load_exported,
     read_facts,
 )
-from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
+from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
 
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
 FACTS = {

@@ -13,7 +13,6 @@ from deadline_perception.extras.external_models.model_set.onnx_runtime_detector 
     OnnxRuntimeDetector,
 )
 
-pytest.importorskip('openvino')
 IMAGE = noise(*SIZE)
 
 

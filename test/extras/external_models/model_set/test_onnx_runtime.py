@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip('torch')
 pytest.importorskip('onnxruntime')
-pytest.importorskip('openvino')  # reads what a file declares
 
 from exported_files import exported  # noqa: E402
 from full_disk import full_disk  # noqa: E402
