@@ -53,8 +53,7 @@ def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
 def test_tracked_videos_are_sequences_at_five_hertz(bdd100k_tracks):
     sequence = read_bdd100k_tracks(bdd100k_tracks)
     assert sequence.class_names == CLASS_NAMES[:8], 'lights and signs are not tracked'
-    expected = [0, 200_000_000, 400_000_000, 1_400_000_000, 1_600_000_000]
-    assert stamps_ns(sequence) == expected
+    assert stamps_ns(sequence) == [0, 200_000_000, 400_000_000, 1_400_000_000, 1_600_000_000]
     expected = [pytest.approx(5.0), pytest.approx(5.2), pytest.approx(5.4), None, None]
     assert speeds_mps(sequence) == expected
     assert object_counts(sequence) == [3, 0, 3, None, None]

@@ -26,8 +26,7 @@ def test_stamps_follow_frame_numbers_and_snippets_and_polygons_become_boxes(city
     expected = ['car', 'car', 'bicycle', 'person', 'person', 'rider', 'truck']
     assert classes_of(sequence, 1) == expected
     assert crowd_of(sequence, 1) == [False, True, False, False, True, False, True]  # groups
-    expected = [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
-    assert boxes_of(sequence, 1)[:3] == expected
+    assert boxes_of(sequence, 1)[:3] == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
 
 
 def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factory):

@@ -30,8 +30,7 @@ def change(folder: Path, edit) -> Path:
 def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     sequence = read_coco(coco_folder / 'val.json', rate_hz=4.0)
     assert sequence.class_names == ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
-    expected = ['images/Town01_000002.png', 'images/Town01_000001.png']
-    assert frame_names(sequence) == expected
+    assert frame_names(sequence) == ['images/Town01_000002.png', 'images/Town01_000001.png']
     assert stamps_ns(sequence) == [0, 250_000_000]
     assert boxes_of(sequence) == [[4, 5, 24, 15], [40, 2, 43, 8]]
     with pytest.warns(UserWarning, match=r'labels in the form of COCO lie in .*val.json and are'):
@@ -106,13 +105,15 @@ ROOT = {'id': 0, 'name': 'car', 'supercategory': 'none'}
 SIZE = 64, 48
 
 
-def objects(root, file, image, opened_as=None, *, name='a.jpg', marked=(BOX,), **facts):
+def objects(
+    root, file, image, opened_as=None, *, name='a.jpg', marked=(BOX,), categories=(CAR,), size=SIZE
+):
     """Class and box of each object that is read of one image, None of an image without annotations."""
     for place in (root / file, root / image):
         place.parent.mkdir(parents=True, exist_ok=True)
     cv2.imwrite(str(root / image), grey(48, 64, 90))
-    row = {'id': 1, 'file_name': name, **dict(zip(('width', 'height'), facts.get('size', SIZE)))}
-    content = {'images': [row], 'categories': list(facts.get('categories', [CAR]))}
+    row = {'id': 1, 'file_name': name, **dict(zip(('width', 'height'), size))}
+    content = {'images': [row], 'categories': list(categories)}
     if marked is not None:
         content['annotations'] = list(marked)
     (root / file).write_text(json.dumps(content))
