@@ -105,10 +105,10 @@ def test_another_task_is_refused(tmp_path):
     'facts, stated',
     [
         # A size may be one side, and both beside it.
-        ({'imgsz': '640'}, StatedFacts(input_size=(640, 640))),
+        ({'imgsz': '640'}, StatedFacts((), (640, 640))),
         (
             {'imgsz': '640', 'imgsz_h': '384', 'imgsz_w': '640'},
-            StatedFacts(input_size=(384, 640)),
+            StatedFacts((), (384, 640)),
         ),
         # Names of the Model API have spaces where they are those of COCO.
         ({'labels': UNDERSCORED}, StatedFacts(COCO_NAMES)),
