@@ -210,9 +210,7 @@ def test_a_long_message_definition_is_refused(tmp_path, definition):
         ('ros2msg', b'int32 x\n' * 8000),
     ],
 )
-def test_a_definition_that_is_of_no_use_costs_its_own_topic_alone(
-    tmp_path, form, definition, monkeypatch
-):
+def test_a_definition_of_no_use_costs_its_own_topic_alone(tmp_path, monkeypatch, form, definition):
     monkeypatch.setattr(bag_limits, '_MOST_PARSED_BYTES', 1000)
     other = ('/other', 'a_msgs/msg/B', form, definition)
     write_words(tmp_path / 'a.mcap', other, ('/word', *AS_STRING))

@@ -145,9 +145,7 @@ def test_what_was_compiled_is_used_again_only_as_it_was_written(yolo, tmp_path):
     run()
 
 
-def test_a_cache_that_is_full_that_cannot_be_written_or_that_others_may_write_is_none(
-    yolo, tmp_path
-):
+def test_a_cache_that_is_full_or_no_folder_or_open_to_others_is_none(yolo, tmp_path):
     with full_disk(0):
         session = OnnxSession(yolo, cache=tmp_path)
     assert session.provider == CPU and session.notice == ''
