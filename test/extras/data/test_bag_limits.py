@@ -166,8 +166,6 @@ def test_a_compressed_file_that_becomes_gigabytes_is_refused(tmp_path):
         BagFile(tmp_path / 'a.mcap.zstd')
 
 
-# --- quality of service, definitions, description ---
-
 MERGE = '- &a0 {x: 1}\n' + ''.join(
     f'- &a{n} {{<<: [{", ".join([f"*a{n - 1}"] * 4)}], y{n}: 1}}\n' for n in range(1, 25)
 )
@@ -236,9 +234,6 @@ def test_a_long_description_is_not_parsed_and_its_messages_are_read(tmp_path, mo
         facts.write('# \n' * 100_000)
     monkeypatch.setattr(bag_limits, 'parse_yaml', None)
     assert read(folder) == ['0', '1', '2']
-
-
-# --- SQL ---
 
 
 def changed(folder, *statements, words='012', without=''):
@@ -328,9 +323,6 @@ def test_messages_that_are_not_compressed_though_the_description_says_so(tmp_pat
     facts.write_text(text.replace("compression_format: ''", 'compression_format: zstd'))
     with pytest.raises(BagError, match='zstd'):
         read(folder)
-
-
-# --- damage of what recorders compress ---
 
 
 @pytest.mark.parametrize('index_types', [IndexType.ALL, IndexType.CHUNK, IndexType.NONE])

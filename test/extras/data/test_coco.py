@@ -97,8 +97,6 @@ def test_refuses_what_is_absent_and_does_not_wait_for_a_pipe(tmp_path):
             read_coco(tmp_path / name)
 
 
-# --- as tools write it ---
-
 BOX = {'id': 1, 'image_id': 1, 'category_id': 1, 'bbox': [1, 2, 10, 20]}
 CAR = {'id': 1, 'name': 'car'}
 ROOT = {'id': 0, 'name': 'car', 'supercategory': 'none'}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from deadline_perception.extras.evaluation.sample_size import bounded_share, samples_needed

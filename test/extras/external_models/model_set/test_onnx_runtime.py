@@ -1,7 +1,5 @@
 """ONNX Runtime: providers tried in turn, and what they compiled kept as it was written."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
