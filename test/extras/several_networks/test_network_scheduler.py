@@ -261,10 +261,6 @@ def traced(bench):
     return SimpleNamespace(networks=networks, gates=gates, trace=trace, bench=make)
 
 
-def segments_of(name, networks, begin=0):
-    return [(name, at) for at in range(begin, len(networks[name].path_space.segments))]
-
-
 def test_jobs_are_preempted_between_segments_and_go_on_where_they_were(traced):
     found, gates, trace = traced.bench(), traced.gates, traced.trace
     periods_ms = {'slow': 60_000.0, 'medium': 40_000.0, 'quick': 20_000.0}
@@ -280,10 +276,11 @@ def test_jobs_are_preempted_between_segments_and_go_on_where_they_were(traced):
     time.sleep(0.02)
     gates['quick'].set()
     found.wait_for(3)
+    counts = {name: len(one.path_space.segments) for name, one in traced.networks.items()}
     rest = [
-        segment
+        (name, at)
         for name, begin in (('quick', 0), ('medium', 1), ('slow', 1))
-        for segment in segments_of(name, traced.networks, begin)
+        for at in range(begin, counts[name])
     ]
     assert trace == [('slow', 0), ('medium', 0), *rest] and not found.errors
     assert [record.outcome for record in found.records] == [Outcome.DETECTED] * 3

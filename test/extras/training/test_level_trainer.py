@@ -26,14 +26,10 @@ def source():
     )
 
 
-def trainer(source, plan=PLAN, seed=2):
-    return LevelTrainer(build_classifier(CONFIG, NAMES, seed=seed), source, plan)
-
-
 @pytest.mark.slow
 def test_training_brings_the_mean_loss_of_all_levels_down_and_every_level_learns(source):
     seen = []
-    one = trainer(source)
+    one = LevelTrainer(build_classifier(CONFIG, NAMES, seed=2), source, PLAN)
     one.run(report=lambda step, losses: seen.append(losses))
     assert [len(losses) for losses in seen] == [4] * 60
     for losses in seen[::10]:

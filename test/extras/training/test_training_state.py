@@ -60,19 +60,15 @@ def saved(file: Path, steps: int, **options) -> Rows:
     return run
 
 
-def resumed(file: Path) -> Rows:
-    run = Rows()
-    run.resume(file)
-    return run
-
-
 def test_a_full_disk_is_told_and_the_run_goes_on_from_the_state_before(file):
     run = saved(file, 2)
     run.run(1)
     with full_disk(100), pytest.raises(OSError, match='too large') as failed:
         run.save(file)
     assert failed.value.filename == str(file) and list(file.parent.iterdir()) == [file]
-    assert resumed(file).step == 2
+    other = Rows()
+    other.resume(file)
+    assert other.step == 2
 
 
 @pytest.mark.parametrize(
