@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from made_up_labels import target_objects
 
@@ -32,15 +31,11 @@ def test_an_object_takes_the_anchors_that_fit_it_and_lie_in_it():
     assert 0 < len(found.crowd) < found.count
 
 
-@pytest.fixture(scope='module')
-def network():
+def test_a_class_that_a_source_does_not_name_takes_no_part():
+    """Its logits get no gradient, neither as an object nor as background."""
     torch.manual_seed(0)
     shape = replace(STREET, input_size=SIZE, scales=(1.0, 0.5), proposals=(5, 20))
-    return DenseDetector(shape, ('vehicle', 'person')).train()
-
-
-def test_a_class_that_a_source_does_not_name_takes_no_part(network):
-    """Its logits get no gradient, neither as an object nor as background."""
+    network = DenseDetector(shape, ('vehicle', 'person')).train()
     stage, dense = network.rpn, first_stage_of(network)
     assert isinstance(dense, DenseStage)
     images = torch.randn(1, 3, *SIZE, generator=torch.Generator().manual_seed(0))

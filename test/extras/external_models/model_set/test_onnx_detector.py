@@ -21,11 +21,6 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp('onnx')
 
 
-@pytest.fixture(scope='module')
-def yolo(folder):
-    return small_yolo(folder)
-
-
 @pytest.mark.parametrize('form', ['yolov8', 'yolov5'])
 def test_what_openvino_finds_is_what_the_module_finds(folder, form):
     """Bad pixels, colours or boxes would show: the network is a function of all of them."""
@@ -46,7 +41,8 @@ def test_what_openvino_finds_is_what_the_module_finds(folder, form):
     assert sorted(found.labels.tolist()) == sorted(labels.tolist())
 
 
-def test_an_image_is_letterboxed_and_boxes_come_back_to_its_pixels(yolo):
+def test_an_image_is_letterboxed_and_boxes_come_back_to_its_pixels(folder):
+    yolo = small_yolo(folder)
     detector = OnnxDetector(yolo, CLASSES)
     tall = grey(128, 64)  # becomes 64 x 32 px in the middle of 64 x 96
     pixels = detector.prepare(tall)
