@@ -49,23 +49,32 @@ def test_prepares_missing_segments_and_says_which_form_each_has(prepared, tmp_pa
     assert again.returncode == 0 and 'preparing' not in again.stderr
 
 
-NO_DEVICE = ('--weights', 'none.safetensors', '--device', 'cuda')
-needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here')
+@pytest.mark.parametrize(
+    'device, said',
+    [
+        ('cpu', 'deadline-perception profile: weights file none.safetensors does not exist'),
+        pytest.param(
+            'cuda',
+            "device is 'cuda', but PyTorch",  # is told before weights are looked for
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here'),
+        ),
+    ],
+)
+@pytest.mark.usefixtures('network_settings')  # with which it need not start itself anew
+def test_missing_weights_and_devices_are_told_in_one_line(device, said, refusal):
+    assert said in refusal('profile', '--weights', 'none.safetensors', '--device', device)
 
 
 @pytest.mark.parametrize(
-    'words, said',
+    'arguments, message',
     [
-        (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),
-        # Told before weights are looked for.
-        pytest.param(NO_DEVICE, "device is 'cuda', but PyTorch", marks=needs_no_gpu),
         (('--threads', '100000'), '100000, expected 1 to 1024'),
         (('--minutes', 'nan'), '--minutes is nan'),
     ],
 )
-@pytest.mark.usefixtures('network_settings')  # with which it need not start itself anew
-def test_arguments_that_cannot_be_are_told_in_one_line(words, said, refusal):
-    assert said in refusal('profile', *words)
+def test_impossible_numbers_are_refused(arguments, message, refusal):
+    # in this process: refused before it would start itself anew
+    assert message in refusal('profile', *arguments)
 
 
 def test_says_from_how_many_whole_frames_on_their_longest_bounds_what_the_detector_aims_at():

@@ -101,7 +101,10 @@ def test_impossible_units_are_refused(units, message):
 
 
 def test_more_units_or_kinds_than_there_are_and_killed_ones_are_named():
-    with ContentionLoad({}) as load, pytest.raises(ValueError, match='most the 0 that were sta'):
+    with (
+        ContentionLoad({}) as load,
+        pytest.raises(ValueError, match='at most the 0 that were started'),
+    ):
         load.set({'core': 1})
     with pytest.raises(ValueError, match='share of a unit is 0.0'):
         ContentionLoad({}, share=0.0)

@@ -72,7 +72,10 @@ MANY = [{'id': number, 'name': str(number)} for number in range(10**5)]
         ),
         (lambda c: c.update(categories=MANY), 'are 100000 class names, expected at most 10000'),
         (lambda c: c['categories'][3].update(name='vehicle'), "name 'vehicle' occurs 2 times"),
-        (lambda c: c['images'][1].update(c['images'][0], id=3), 'Town01_000002.png occurs 2 times'),
+        (
+            lambda c: c['images'][1].update(file_name='images/Town01_000002.png'),
+            'image file_name images/Town01_000002.png occurs 2 times',
+        ),
         # What a terminal obeys, and numbers without end.
         (lambda c: c['images'][0].update(file_name='images/\x1b[31m.png'), 'are missing'),
         (lambda c: c['annotations'][0].update(category_id='\x7f\u202e'), 'has category'),

@@ -61,6 +61,7 @@ def test_gives_what_the_module_gives(tmp_path, kind, channels, mean, resize):
     for _ in range(2):
         (found,) = detector.run_layers(detector.prepare(IMAGE))
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    assert len(detector.detect(IMAGE)) > 5
     assert detector.engine.identity.endswith(f'{CPU} float32') and detector.engine.notice == ''
 
 

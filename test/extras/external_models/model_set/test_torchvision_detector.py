@@ -12,6 +12,7 @@ from deadline_perception.extras.external_models.model_set.torchvision_detector i
 )
 
 NAME = 'ssdlite320_mobilenet_v3_large'
+FIRST = 'backbone.features.0.0.0.weight'
 IMAGE = noise(60, 100)
 
 
@@ -63,7 +64,10 @@ def test_a_checkpoint_of_a_training_script_and_names_with_the_background_are_tak
         ({'file': 'none.pth'}, 'none.pth do not exist'),
         ({'input_size': (64, 64)}, 'which it is made for; leave it out'),
         ({'file': 'text.pth'}, 'text.pth cannot be read'),
-        ({'file': 'diverged.pth'}, 'diverged.pth hold NaN or infinity in .*, expected finite'),
+        (
+            {'file': 'diverged.pth'},
+            f'diverged.pth hold NaN or infinity in {FIRST}, expected finite',
+        ),
     ],
 )
 def test_weights_that_cannot_be_used_are_refused_with_the_reason(folder, weights, change, words):
