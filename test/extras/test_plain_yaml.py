@@ -1,7 +1,5 @@
 """YAML of settings is read, whatever else is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadline_perception.core.untrusted_file import FileRefused

@@ -1,7 +1,5 @@
 """Weights of others are found, or refused in one line; nothing that they hold runs."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

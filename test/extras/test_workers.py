@@ -1,7 +1,5 @@
 """Processes share a task out, and GPUs where there are fewer of them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -147,17 +147,13 @@ def test_pictures_lie_in_their_folder_and_replace_neither_each_other_nor_an_imag
 NO_UTF_8 = os.fsdecode(b'stra\xdfe')  # as on older disks and in archives of Windows
 
 
-def test_a_photo_whose_name_is_no_utf_8_is_told_of_by_that_name(tmp_path):
+def test_a_photo_whose_name_is_no_utf_8_is_told_of_by_that_name_and_a_video_is_refused(tmp_path):
     photographs(tmp_path / 'in', 1)
     (tmp_path / 'in/0.png').rename(tmp_path / f'in/{NO_UTF_8}.png')
     assert detect('in', '--out', 'out') == 0
     (row,) = json.loads((tmp_path / 'out/detections.json').read_text())['images']
     assert (tmp_path / 'out' / row['file_name']).is_file()
     assert b'../in/stra\xdfe.png,' in (tmp_path / 'out/detections.csv').read_bytes()
-
-
-def test_a_video_whose_name_is_no_utf_8_is_refused(tmp_path):
-    """OpenCV would end the process."""
-    (tmp_path / f'{NO_UTF_8}.mp4').write_bytes(b'video')
+    (tmp_path / f'{NO_UTF_8}.mp4').write_bytes(b'video')  # OpenCV would end the process
     with pytest.raises(ValueError, match='is no name in UTF-8'):
         open_shown(f'{NO_UTF_8}.mp4')

@@ -47,15 +47,12 @@ def test_of_a_folder_of_classes_each_fourth_image_scores_and_none_of_them_is_lea
     assert [label for label, _ in scored] == list(data.scoring.labels)
 
 
-@pytest.mark.parametrize('detects', [True, False])
-def test_seven_images_are_too_few(tmp_path, detects):
-    with pytest.raises(ValueError, match='holds 7 labelled images, expected at least 8'):
-        read_data(annotated(tmp_path, 7), detects, SIZE, 100)
-
-
-def test_what_is_neither_folders_nor_annotated_is_told_as_folders_are(tmp_path):
+def test_too_few_images_and_what_is_neither_folders_nor_annotated_are_refused(tmp_path):
     with pytest.raises(ValueError, match='holds images of 0 classes, expected a folder of images'):
         read_data(str(tmp_path), False, SIZE, 100)
+    for detects in (True, False):
+        with pytest.raises(ValueError, match='holds 7 labelled images, expected at least 8'):
+            read_data(annotated(tmp_path, 7), detects, SIZE, 100)
 
 
 def test_a_detector_has_average_precision_of_the_classes_in_common(tmp_path):

@@ -1,8 +1,6 @@
 """Units are real processes: they work when told to, slow what runs beside them, and are gone with whoever started
 them."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

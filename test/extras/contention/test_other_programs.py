@@ -1,7 +1,5 @@
 """What other programs take, from the counts of the system."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -9,18 +9,15 @@ from deadline_perception.extras.data.bag_compression import MOST_CHUNK_BYTES, de
 COMPRESS = {'zstd': zstandard.compress, 'lz4': lz4.frame.compress, '': bytes}
 
 
-@pytest.mark.parametrize('compression', ['zstd', 'lz4'])
-def test_no_more_is_taken_apart_than_was_stated(compression):
-    data = COMPRESS[compression](bytes(10_000_000))
-    assert len(data) < 100_000 and len(decompressed(data, compression, 1000)) == 1001
-
-
 @pytest.mark.parametrize('compression', COMPRESS)
-def test_a_chunk_is_taken_apart(compression):
+def test_a_chunk_is_taken_apart_as_far_as_was_stated(compression):
     data = COMPRESS[compression](b'messages' * 1000)
     assert decompressed(data, compression, 8000) == b'messages' * 1000
     if compression == 'zstd':  # several frames are one chunk
         assert decompressed(data + data, compression, 16_000) == b'messages' * 2000
+    if compression:
+        bomb = COMPRESS[compression](bytes(10_000_000))
+        assert len(bomb) < 100_000 and len(decompressed(bomb, compression, 1000)) == 1001
 
 
 @pytest.mark.parametrize(

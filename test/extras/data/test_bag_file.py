@@ -124,9 +124,6 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, pipe):
             BagFile(bag)
 
 
-# --- cut off ---
-
-
 ORDER = [time_ns + 3 * (-1) ** time_ns for time_ns in range(10, 2010)]
 
 

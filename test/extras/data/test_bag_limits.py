@@ -166,8 +166,6 @@ def test_a_compressed_file_that_becomes_gigabytes_is_refused(tmp_path):
         BagFile(tmp_path / 'a.mcap.zstd')
 
 
-# --- quality of service, definitions, description ---
-
 MERGE = '- &a0 {x: 1}\n' + ''.join(
     f'- &a{n} {{<<: [{", ".join([f"*a{n - 1}"] * 4)}], y{n}: 1}}\n' for n in range(1, 25)
 )
@@ -210,9 +208,7 @@ def test_a_long_message_definition_is_refused(tmp_path, definition):
         ('ros2msg', b'int32 x\n' * 8000),
     ],
 )
-def test_a_definition_that_is_of_no_use_costs_its_own_topic_alone(
-    tmp_path, form, definition, monkeypatch
-):
+def test_a_definition_of_no_use_costs_its_own_topic_alone(tmp_path, monkeypatch, form, definition):
     monkeypatch.setattr(bag_limits, '_MOST_PARSED_BYTES', 1000)
     other = ('/other', 'a_msgs/msg/B', form, definition)
     write_words(tmp_path / 'a.mcap', other, ('/word', *AS_STRING))
@@ -240,7 +236,20 @@ def test_a_long_description_is_not_parsed_and_its_messages_are_read(tmp_path, mo
     assert read(folder) == ['0', '1', '2']
 
 
-# --- SQL ---
+def changed(folder, *statements, words='012', without=''):
+    """The database of a bag after these statements, where the table of topics is defined without a word."""
+    (file,) = bag(folder, words).glob('*.db3')
+    with closing(sqlite3.connect(file)) as database:
+        (text,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'topics'").fetchone()
+        database.execute('ALTER TABLE topics RENAME TO before')
+        database.execute(text.replace(without, ''))
+        database.execute('INSERT INTO topics SELECT * FROM before')
+        database.execute('DROP TABLE before')
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+    return file
+
 
 COLUMNS = 'id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, timestamp INTEGER NOT NULL'
 
@@ -257,25 +266,23 @@ COLUMNS = 'id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, timestamp INTEGER 
     ],
 )  # fmt: skip
 def test_what_a_database_would_compute_is_refused(tmp_path, name, statement):
-    (file,) = bag(tmp_path).glob('*.db3')
-    with closing(sqlite3.connect(file)) as database:
-        database.execute('PRAGMA writable_schema = ON')
-        database.execute('UPDATE sqlite_master SET sql = ? WHERE name = ?', (statement, name))
-        database.commit()
+    update = f"UPDATE sqlite_master SET sql = '{statement}' WHERE name = '{name}'"
+    file = changed(tmp_path, 'PRAGMA writable_schema = ON', update)
     try:
         assert read(file) == ['0', '1', '2']  # salvaged without it
     except BagError as error:
         assert f'holds {name}, which is no plain table of rows' in str(error)
 
 
-def test_tables_that_are_written_in_other_ways_and_tables_of_others_are_taken(tmp_path):
-    (file,) = bag(tmp_path).glob('*.db3')
-    with closing(sqlite3.connect(file)) as database:
-        database.execute('CREATE TABLE notes (text VARCHAR(20) CHECK (length(text) > 1))')
-        database.execute('CREATE INDEX "by topic" ON "messages" ("topic_id" ASC, [timestamp])')
-        database.execute('ANALYZE')
-        database.commit()
+def test_tables_written_in_other_ways_those_of_others_and_any_name_of_the_file_are_taken(tmp_path):
+    file = changed(
+        tmp_path,
+        'CREATE TABLE notes (text VARCHAR(20) CHECK (length(text) > 1))',
+        'CREATE INDEX "by topic" ON "messages" ("topic_id" ASC, [timestamp])',
+        'ANALYZE',
+    )
     assert read(file) == ['0', '1', '2']
+    assert read(file.rename(tmp_path / 'a#b?c%41 d%20e.db3')) == ['0', '1', '2']
 
 
 @pytest.mark.parametrize(
@@ -290,15 +297,8 @@ def test_tables_that_are_written_in_other_ways_and_tables_of_others_are_taken(tm
     ],
 )
 def test_values_of_another_type_are_refused_in_a_line(tmp_path, change):
-    (file,) = bag(tmp_path).glob('*.db3')
-    with closing(sqlite3.connect(file)) as database:
-        (text,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'topics'").fetchone()
-        database.execute('ALTER TABLE topics RENAME TO before')
-        database.execute(text.replace(' NOT NULL', ''))
-        database.execute('INSERT INTO topics SELECT * FROM before')
-        database.execute('DROP TABLE before')
-        database.execute(f'UPDATE {change} WHERE id = 1')
-        database.commit()
+    update = f'UPDATE {change} WHERE id = 1'
+    file = changed(tmp_path, update, without=' NOT NULL')
     with pytest.raises(BagError) as caught, closing(BagFile(file)) as found:
         list(found.messages(['/word']))
     assert str(caught.value).isprintable()
@@ -307,24 +307,13 @@ def test_values_of_another_type_are_refused_in_a_line(tmp_path, change):
 @pytest.mark.parametrize('journal', [False, True])
 def test_rows_that_multiply_are_ended(tmp_path, journal, monkeypatch):
     """Topics of one number each: every message would come once for each of them."""
-    (file,) = bag(tmp_path, ['a'] * 300).glob('*.db3')
     monkeypatch.setattr(bag_limits, '_most_steps', lambda file_bytes: 1_000_000)
-    with closing(sqlite3.connect(file)) as database:
-        (text,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'topics'").fetchone()
-        database.execute('DROP TABLE topics')
-        database.execute(text.replace('PRIMARY KEY', ''))
-        row = (1, '/word', STRING, 'cdr', '', '')
-        database.executemany('INSERT INTO topics VALUES (?, ?, ?, ?, ?, ?)', [row] * 3000)
-        database.commit()
+    again = ['INSERT INTO topics SELECT * FROM topics'] * 12
+    file = changed(tmp_path, *again, words=['a'] * 300, without='PRIMARY KEY')
     if journal:
         file.with_name(f'{file.name}-journal').write_bytes(b'none')
     with pytest.raises(BagError, match='cannot be read as a ROS 2 bag|is damaged'):
         read(file)
-
-
-def test_a_database_is_found_whatever_its_name_means_in_a_uri(tmp_path):
-    (file,) = bag(tmp_path).glob('*.db3')
-    assert read(file.rename(tmp_path / 'a#b?c%41 d%20e.db3')) == ['0', '1', '2']
 
 
 def test_messages_that_are_not_compressed_though_the_description_says_so(tmp_path):
@@ -334,9 +323,6 @@ def test_messages_that_are_not_compressed_though_the_description_says_so(tmp_pat
     facts.write_text(text.replace("compression_format: ''", 'compression_format: zstd'))
     with pytest.raises(BagError, match='zstd'):
         read(folder)
-
-
-# --- damage of what recorders compress ---
 
 
 @pytest.mark.parametrize('index_types', [IndexType.ALL, IndexType.CHUNK, IndexType.NONE])

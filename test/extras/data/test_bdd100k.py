@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from read_sequences import (
@@ -22,13 +23,17 @@ def read(root, **options):
         return read_bdd100k(root, **options)
 
 
-def test_reads_the_old_label_form(bdd100k_root):
+def test_reads_the_old_label_form_and_the_speed_of_the_tenth_second(bdd100k_root):
     sequence = read(bdd100k_root, rate_hz=5.0)
     assert stamps_ns(sequence) == [0, 200_000_000, 400_000_000]
     expected = [[50.5, 10.25, 60, 20], [0, 30, 20, 50], [70, 30, 80, 44], [1, 1, 5, 9]]
     assert boxes_of(sequence) == expected
     assert classes_of(sequence) == ['traffic sign', 'car', 'motorcycle', 'pedestrian']
     assert object_counts(sequence) == [4, 0, None]
+    assert speeds_mps(sequence) == [pytest.approx(7.0), None, None]
+    file = bdd100k_root / 'info/100k/val/b1c66a42-6f7d68ca.json'
+    file.write_text(re.sub('"speed": [0-9.]+', '"speed": -1', file.read_text()))
+    assert speeds_mps(read(bdd100k_root)) == [None] * 3
 
 
 def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
@@ -48,8 +53,7 @@ def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
 def test_tracked_videos_are_sequences_at_five_hertz(bdd100k_tracks):
     sequence = read_bdd100k_tracks(bdd100k_tracks)
     assert sequence.class_names == CLASS_NAMES[:8], 'lights and signs are not tracked'
-    expected = [0, 200_000_000, 400_000_000, 1_400_000_000, 1_600_000_000]
-    assert stamps_ns(sequence) == expected
+    assert stamps_ns(sequence) == [0, 200_000_000, 400_000_000, 1_400_000_000, 1_600_000_000]
     expected = [pytest.approx(5.0), pytest.approx(5.2), pytest.approx(5.4), None, None]
     assert speeds_mps(sequence) == expected
     assert object_counts(sequence) == [3, 0, 3, None, None]
@@ -78,18 +82,6 @@ def test_videos_have_the_speeds_of_their_info_at_the_times_of_their_frames(bdd10
     assert speeds_mps(opened(file)) == pytest.approx([5.0, 5.033, 6.0, 6.5])
     other = matroska(file.with_name('other.mov'), [0, 33, 1000, 1500])
     assert speeds_mps(opened(other)) == [None] * 4
-
-
-def test_speed_is_that_of_the_tenth_second_and_none_without_a_valid_entry(bdd100k_root):
-    frames = read(bdd100k_root).frames
-    assert frames[0].speed_mps == pytest.approx(7.0)
-    assert frames[1].speed_mps is None
-    file = bdd100k_root / 'info/100k/val/b1c66a42-6f7d68ca.json'
-    content = json.loads(file.read_text())
-    for entry in content['locations']:
-        entry['speed'] = -1
-    file.write_text(json.dumps(content))
-    assert read(bdd100k_root).frames[0].speed_mps is None
 
 
 def test_refuses_other_folders_and_broken_files(bdd100k_root, tmp_path_factory):

@@ -14,26 +14,19 @@ from read_sequences import (
 from deadline_perception.extras.data.cityscapes import read_cityscapes
 
 
-def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
+def test_stamps_follow_frame_numbers_and_snippets_and_polygons_become_boxes(cityscapes_root):
     sequence = read_cityscapes(cityscapes_root)
-    expected = ['ulm_000000_000018', 'ulm_000000_000019', 'ulm_000001_000019']
-    assert frame_names(sequence) == expected
-    wanted = [0, round(1e9 / 17), round(1e9 / 17 + 1e9)]
-    assert stamps_ns(sequence) == wanted
+    assert frame_names(sequence) == ['ulm_000000_000018', 'ulm_000000_000019', 'ulm_000001_000019']
+    assert stamps_ns(sequence) == [0, round(1e9 / 17), round(1e9 / 17 + 1e9)]
     assert speeds_mps(sequence) == [5.5, 6.0, 0.25]
     assert sequence.frames[2].load_bgr().shape == (64, 128, 3)
-
-
-def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
-    sequence = read_cityscapes(cityscapes_root)
     assert object_counts(sequence) == [None, 7, None]
     expected = ('person', 'rider', 'car', 'truck', 'bus', 'train', 'motorcycle', 'bicycle')
     assert sequence.class_names == expected
     expected = ['car', 'car', 'bicycle', 'person', 'person', 'rider', 'truck']
     assert classes_of(sequence, 1) == expected
-    assert crowd_of(sequence, 1) == [False, True, False, False, True, False, True]
-    expected = [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
-    assert boxes_of(sequence, 1)[:3] == expected
+    assert crowd_of(sequence, 1) == [False, True, False, False, True, False, True]  # groups
+    assert boxes_of(sequence, 1)[:3] == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
 
 
 def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factory):

@@ -4,10 +4,7 @@ import cv2
 import pytest
 from plain_images import grey
 
-from deadline_perception.extras.data.class_images import (
-    cut_objects,
-    read_class_folders,
-)
+from deadline_perception.extras.data.class_images import cut_objects, read_class_folders
 from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 
 

@@ -3,10 +3,7 @@ import pytest
 from plain_images import grey
 from read_sequences import boxes_of, classes_of, crowd_of, object_counts, opened
 
-from deadline_perception.extras.data.class_names import (
-    read_class_mapping,
-    with_mapping,
-)
+from deadline_perception.extras.data.class_names import read_class_mapping, with_mapping
 from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 
 GROUND_TRUTH = GroundTruth(np.arange(16).reshape(4, 4), [0, 1, 2, 2], [False, True, False, False])

@@ -17,17 +17,12 @@ def test_hashes_are_those_of_the_installed_interfaces():
     assert message_definitions.message_types().hash_rihs01(name) == expected
 
 
-@pytest.fixture
-def definitions(tmp_path, monkeypatch):
-    """The module without what this Python and its environment have installed."""
+def test_an_install_without_definitions_says_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.delenv('AMENT_PREFIX_PATH', raising=False)
     monkeypatch.setattr(sys, 'prefix', str(tmp_path / 'none'))
-    message_definitions.message_types.cache_clear()
-    yield message_definitions
-    message_definitions.message_types.cache_clear()
-
-
-def test_an_install_without_definitions_says_how_to_get_them(tmp_path, monkeypatch, definitions):
-    monkeypatch.setattr(definitions, '_FOLDERS', {'vision_msgs': tmp_path / 'vision_msgs/msg'})
-    with pytest.raises(definitions.DefinitionsMissing, match='of vision_msgs in .*pip install -e'):
-        definitions.message_types()
+    folders = {'vision_msgs': tmp_path / 'vision_msgs/msg'}
+    monkeypatch.setattr(message_definitions, '_FOLDERS', folders)
+    without_cache = message_definitions.message_types.__wrapped__
+    words = 'of vision_msgs in .*pip install -e'
+    with pytest.raises(message_definitions.DefinitionsMissing, match=words):
+        without_cache()

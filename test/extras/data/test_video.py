@@ -75,9 +75,6 @@ def test_an_uncompressed_video_that_was_cut_lacks_its_last_frame(tmp_path):
         read_video(file)
 
 
-# --- variable rate ---
-
-
 CHANCE = np.random.default_rng(0)
 RATES = {
     'constant': [round(n * 1000 / 30) for n in range(100)],

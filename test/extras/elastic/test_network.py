@@ -21,13 +21,10 @@ def network() -> ElasticNetwork:
     return ElasticNetwork(module, source)
 
 
-def test_has_one_path_for_each_utilisation(network):
+def test_has_one_path_for_each_utilisation_which_can_change_until_the_layers_begin(network):
     assert [str(path) for path in network.path_space] == ['u0.25', 'u0.50', 'u1.00']
     with pytest.raises(ValueError, match='distinct label'):
         utilisation_space((0.101, 0.102, 1.0))
-
-
-def test_a_plan_can_change_until_the_layers_begin(network):
     run = network.start(IMAGE, network.path_space.largest)
     run.run_segment()
     run.redirect(network.path_space.smallest)

@@ -15,26 +15,17 @@ NAMES = ('background', 'stop', 'warning')
 PLAIN = grey(40, 40, 120)
 
 
-@pytest.fixture(scope='module')
-def always_stop():
-    """A network that answers stop whatever it sees."""
-    network = build_classifier(ClassifierConfig(channels=(4, 4, 4, 4), ratios=(0.5, 1.0)), NAMES)
+def test_counts_right_answers_by_class_level_and_size():
+    config = ClassifierConfig(channels=(4, 4, 4, 4), ratios=(0.5, 1.0))
+    always_stop = build_classifier(config, NAMES)  # whatever it sees
     with torch.no_grad():
-        network.head.weight.zero_()
-        network.head.bias.copy_(torch.tensor([0.0, 5.0, 0.0]))
-    return network
-
-
-@pytest.fixture(scope='module')
-def views():
-    return (
+        always_stop.head.weight.zero_()
+        always_stop.head.bias.copy_(torch.tensor([0.0, 5.0, 0.0]))
+    views = (
         render_views(('stop',), 6, [PLAIN], seed=1, sizes_px=(30.0, 31.0))
         + render_views(('warning',), 3, [PLAIN], seed=1, sizes_px=(14.0, 15.0))
         + [ObjectView(PLAIN, (5, 5, 35, 35), ('stop', 'warning'))]
     )
-
-
-def test_counts_right_answers_by_class_level_and_size(always_stop, views):
     told = []
     found = measure_accuracy(
         always_stop, views, (8, 12, 24), progress=lambda done, total: told.append((done, total))

@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,10 +110,8 @@ def test_paths_are_ranked_by_the_classes_with_enough_objects():
         ranking_classes([GroundTruth([], [], []), GroundTruth([BOX], [0], [True])], names)
 
 
-@pytest.mark.parametrize('weights', ['street'])
-def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
-    models = Path(__file__).parents[3] / 'models'
-    table = json.loads((models / f'{weights}.quality.json').read_text())
+def test_the_shipped_table_is_ranked_by_what_the_rule_chooses(repository):
+    table = json.loads((repository / 'models/street.quality.json').read_text())
     assert table['metric'] == 'pooled_ap'
     for row in table['paths'].values():
         counts = {name: scores['ground_truths'] for name, scores in row['per_class'].items()}

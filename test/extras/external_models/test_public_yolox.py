@@ -27,19 +27,6 @@ SQUARE = replace(YOLOX_NANO, input_size=(416, 416), scales=(1.0,))
 needs_data = pytest.mark.skipif(not PUBLIC.is_file(), reason='no public models at hand')
 
 
-@pytest.fixture(scope='module')
-def published():
-    """The file itself, run by OpenVINO."""
-    openvino = pytest.importorskip('openvino')
-    return openvino.Core().compile_model(PUBLIC, 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})
-
-
-@pytest.fixture(scope='module')
-def images():
-    frames = opened(DATA / 'bdd100k/val.json').frames
-    return [frame.load_bgr() for frame in spread_evenly(frames, 10)]
-
-
 def raw_outputs(network, image):
     """As the file gives them `[3549, 5 + C]`: boxes in strides, scores after the sigmoid."""
     path = network.path_space.largest
@@ -56,12 +43,15 @@ def raw_outputs(network, image):
 
 
 @needs_data
-def test_all_classes_have_the_outputs_of_the_file(published, images):
+def test_all_classes_have_the_outputs_of_the_file():
+    openvino = pytest.importorskip('openvino')
+    published = openvino.Core().compile_model(PUBLIC, 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})
+    frames = spread_evenly(opened(DATA / 'bdd100k/val.json').frames, 10)
     names = tuple((name,) for name in COCO_NAMES)
     network = build_yolox(replace(SQUARE, sources=names), COCO_NAMES)
     take_public_weights(network, PUBLIC)
-    for image in images:
-        pixels, found = raw_outputs(network, image)
+    for frame in frames:
+        pixels, found = raw_outputs(network, frame.load_bgr())
         wanted = torch.from_numpy(published(pixels.float().numpy())[0][0].copy())
         assert found.shape == wanted.shape == (3549, 85)
         assert torch.allclose(found, wanted, atol=2e-3)

@@ -10,16 +10,11 @@ SIZE = (64, 96)
 ANCHORS = lay_out_anchors(TINY, SIZE, torch.device('cpu'))
 
 
-def _outputs(seed=1):
-    torch.manual_seed(seed)
-    logits = [torch.randn(1, len(level)) for level in ANCHORS]
-    deltas = [torch.randn(1, len(level), 4) * 0.2 for level in ANCHORS]
-    return logits, deltas
-
-
 def test_proposals_equal_a_plain_selection(tiny_network):
     """Without a limit per level: all anchors decoded, suppressed at 0.7 in the order of their scores."""
-    logits, deltas = _outputs()
+    torch.manual_seed(1)
+    logits = [torch.randn(1, len(level)) for level in ANCHORS]
+    deltas = [torch.randn(1, len(level), 4) * 0.2 for level in ANCHORS]
     tiny_network.select_proposals.candidates = 10**6
     kept = tiny_network.select_proposals(logits, deltas, 10**6, SIZE)
     boxes = box_ops.clip(

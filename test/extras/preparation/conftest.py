@@ -1,7 +1,5 @@
 """What the tests of prepared segments leave as it was."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -3,11 +3,8 @@
 import shutil
 
 import numpy as np
-import pytest
-
-pytest.importorskip('openvino')
-
 import openvino
+import pytest
 from python_run import run_python
 
 from deadline_perception.core.device import read_device_facts

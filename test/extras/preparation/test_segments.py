@@ -5,9 +5,6 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
-pytest.importorskip('openvino')
-
-
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
 from deadline_perception.extras.preparation.made_segments import SegmentMaker, TensorCall

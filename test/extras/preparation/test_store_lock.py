@@ -1,7 +1,5 @@
 """A folder of prepared segments has one writer at a time."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -7,10 +7,7 @@ from plain_images import grey, noise
 from deadline_perception.core.detections import pairwise_iou
 from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drive
-from deadline_perception.extras.rendered_drive.object_views import (
-    annotated_views,
-    lit_lamp,
-)
+from deadline_perception.extras.rendered_drive.object_views import annotated_views, lit_lamp
 from deadline_perception.extras.rendered_drive.single_object import render_object
 from deadline_perception.extras.several_networks.classifier.classes import (
     BACKGROUND,

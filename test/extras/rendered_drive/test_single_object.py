@@ -1,8 +1,6 @@
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES as DETECTED
 from deadline_perception.extras.rendered_drive.drive import render_drive
-from deadline_perception.extras.rendered_drive.single_object import (
-    gather_views,
-)
+from deadline_perception.extras.rendered_drive.single_object import gather_views
 from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES
 
 

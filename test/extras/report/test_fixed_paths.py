@@ -63,9 +63,7 @@ def test_an_answer_counts_where_its_time_fits_what_the_frame_had_left(run):
     # found in every other image: half of the recall, at full precision
     assert (rows['slow'].in_time, rows['slow'].ap50) == (0.5, pytest.approx(51 / 101))
     assert rows['slow'].less_than_run[0] > 0.1 and rows['fast'].less_than_run == (1.0, 1.0)
-
-
-def test_a_path_of_several_looks_counts_alone_and_with_its_first_one(run):
+    # A path of several looks counts alone and with its first one.
     rows = in_run(run, slow=[(20.0, FOUND), (60.0, NOTHING)])
     with_first = rows['slow first']
     assert (rows['slow'].in_time, rows['slow'].ap50) == (0.5, 0.0)

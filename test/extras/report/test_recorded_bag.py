@@ -11,22 +11,18 @@ from deadline_perception.runtime.job import Outcome
 BOX = [10.0, 20.0, 50.0, 80.0]
 
 
-def write_one_frame(run: RunWriter) -> None:
-    run.camera(START_NS)
-    run.speed(START_NS, 7.0)
-    run.budget(START_NS, 100.0, 6.5)
-    run.contention(START_NS, 1.3)
-    run.boxes('/ground_truth', START_NS, [(BOX, 'vehicle', 1.0), (BOX, 'bike', 0.0)])
-    run.boxes('/detector/detections', START_NS, [(BOX, 'traffic_light', 0.75)])
-    run.decision(START_NS, changed=True)
-    run.latency(START_NS, total_ms=60.0, budget_ms=100.0, network_ms=50.0)
-
-
 @pytest.mark.parametrize('namespace', ['', '/robot1/front'])
 @pytest.mark.parametrize('storage', [StoragePlugin.MCAP, StoragePlugin.SQLITE3])
 def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     with RunWriter(tmp_path / 'run', namespace=namespace, storage=storage) as run:
-        write_one_frame(run)
+        run.camera(START_NS)
+        run.speed(START_NS, 7.0)
+        run.budget(START_NS, 100.0, 6.5)
+        run.contention(START_NS, 1.3)
+        run.boxes('/ground_truth', START_NS, [(BOX, 'vehicle', 1.0), (BOX, 'bike', 0.0)])
+        run.boxes('/detector/detections', START_NS, [(BOX, 'traffic_light', 0.75)])
+        run.decision(START_NS, changed=True)
+        run.latency(START_NS, total_ms=60.0, budget_ms=100.0, network_ms=50.0)
     recording = read_recording(tmp_path / 'run')
     (frame,) = recording.frames
     assert recording.sent_stamps_ns == (START_NS,)

@@ -2,6 +2,7 @@
 the sentences at its top say what the figures say.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -59,6 +60,9 @@ def test_words_of_a_recording_cannot_break_out_of_the_page(recorded):
     addresses = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert all(one.startswith(('data:image/jpeg;base64,', '#')) for one in addresses)
     assert '<b>cpu' not in page and '<img src=x>' not in page
+    data = json.loads(re.search('id="cursor">(.*?)</script>', page)[1])
+    text = data['runs'][0][0]['text']  # becomes part of the page as it is moved over
+    assert '<img' not in text and '<script' not in text and '&lt;img src=x' in text
 
 
 @pytest.mark.parametrize(

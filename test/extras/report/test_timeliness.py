@@ -15,8 +15,11 @@ def stamp(index: int) -> int:
     return START_NS + index * SECOND_NS // 10
 
 
-@pytest.fixture
-def recording(tmp_path):
+def fates(figures):
+    return tuple(figures[f'frames_{fate}'] for fate in ('sent', 'delivered', 'replaced', 'lost'))
+
+
+def test_every_frame_has_a_fate_and_coasted_and_infeasible_ones_are_told_apart(tmp_path):
     """Ten images: six delivered, three replaced, one lost; one late, one coasted, one infeasible but in time."""
     with RunWriter(tmp_path / 'run') as run:
         for index in range(10):
@@ -28,14 +31,7 @@ def recording(tmp_path):
         run.latency(stamp(4), total_ms=30.0, network_ms=20.0, path=CHEAP, feasible=False)
         run.latency(stamp(7), total_ms=40.0, network_ms=30.0, path=CHEAP, replaced_frames=2)
         run.latency(stamp(9), total_ms=70.0, rejected_frames_total=1)
-    return read_recording(tmp_path / 'run')
-
-
-def fates(figures):
-    return tuple(figures[f'frames_{fate}'] for fate in ('sent', 'delivered', 'replaced', 'lost'))
-
-
-def test_every_frame_has_a_fate_and_coasted_and_infeasible_ones_are_told_apart(recording):
+    recording = read_recording(tmp_path / 'run')
     figures = frame_figures(recording)
     assert fates(figures) == (10, 6, 3, 1)
     expected = {'frames_rejected': 1, 'frames_lost_by_middleware': 0, 'bound_exceeded': 1}

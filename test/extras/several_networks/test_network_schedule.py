@@ -65,25 +65,27 @@ def test_where_nothing_fits_each_task_gets_its_cheapest_level_as_seldom_as_it_ma
 
 @pytest.mark.parametrize(
     'then, now, holds',
-    [(1.0, 1.02, True), (1.0, 1.05, False), (2.0, 1.85, True), (2.0, 1.7, False)],
+    [
+        # Bounds grow by little or shrink by somewhat more, by the slowdown.
+        ((1.0, 10.0), (1.02, 10.0), True),
+        ((1.0, 10.0), (1.05, 10.0), False),
+        ((2.0, 10.0), (1.85, 10.0), True),
+        ((2.0, 10.0), (1.7, 10.0), False),
+        # The speed changes by a metre per second.
+        ((1.0, 0.0), (1.0, 1.0), True),
+        ((1.0, 0.0), (1.0, 1.1), False),
+        ((1.0, 40.0), (1.0, 36.5), True),
+        ((1.0, 40.0), (1.0, 44.0), True),
+        ((1.0, 40.0), (1.0, 44.5), False),
+    ],
 )
-def test_it_holds_while_bounds_grow_by_little_or_shrink_by_somewhat_more(then, now, holds):
+def test_it_holds_while_bounds_and_speed_change_by_little(then, now, holds):
     tasks = [task('front', periods_ms=(500.0,)), task('rear', periods_ms=(500.0,))]
-    tasks[1].slowdown = then
-    schedule = make_schedule(tasks, 10.0)
-    assert not schedule.holds(tasks[:1], 10.0) and not schedule.holds(tasks[::-1], 10.0)
-    tasks[1].slowdown = now
-    assert schedule.holds(tasks, 10.0) is holds
-
-
-@pytest.mark.parametrize(
-    'then_mps, now_mps, holds',
-    [(0.0, 1.0, True), (0.0, 1.1, False), (40.0, 36.5, True), (40.0, 44.0, True),
-     (40.0, 44.5, False)],
-)  # fmt: skip
-def test_it_holds_while_the_speed_changes_by_a_metre_per_second(then_mps, now_mps, holds):
-    tasks = [task('front')]
-    assert make_schedule(tasks, then_mps).holds(tasks, now_mps) is holds
+    tasks[1].slowdown, speed_mps = then
+    schedule = make_schedule(tasks, speed_mps)
+    assert not schedule.holds(tasks[:1], speed_mps) and not schedule.holds(tasks[::-1], speed_mps)
+    tasks[1].slowdown, speed_mps = now
+    assert schedule.holds(tasks, speed_mps) is holds
 
 
 def test_levels_are_raised_only_while_their_segments_block_nobody_for_too_long():

@@ -126,32 +126,6 @@ def starts(*steps, note=lambda image, level: None):
 QUICK = starts()
 
 
-def test_the_earliest_deadline_goes_first_and_one_network_at_a_time(bench):
-    gate, order, busy = threading.Event(), [], []
-
-    def begin(name):
-        def step():
-            busy.append(1)
-            assert len(busy) == 1, 'two networks at once'
-            if name == 'first':
-                assert gate.wait(WAIT_S)
-            busy.pop()
-
-        return starts(step, note=lambda *_: order.append(name))
-
-    found = bench({name: begin(name) for name in ('first', 'slow', 'quick')})
-    found.follow(
-        first=(0, 60_000.0, (1000.0,)), slow=(0, 60_000.0, (10.0,)), quick=(0, 30_000.0, (10.0,))
-    )
-    found.submit('first')
-    wait(lambda: order == ['first'], 'the first job')
-    found.submit('slow', 'quick')
-    gate.set()
-    found.wait_for(3)
-    assert order == ['first', 'quick', 'slow'] and not found.errors
-    assert {record.outcome for record in found.records} == {Outcome.DETECTED}
-
-
 def test_releases_are_a_period_apart_and_the_newest_image_is_used(bench):
     images = []
     found = bench({'task': starts(note=lambda image, level: images.append(image))})
@@ -250,7 +224,9 @@ def test_plans_change_without_disturbing_the_job_at_work(bench):
 
 
 class Traced:
-    """A real run that tells each of its segments, and waits after the first."""
+    """A real run that tells each of its segments, waits after the first, and runs beside no other."""
+
+    one_at_a_time = threading.Lock()
 
     def __init__(self, run, name, trace, gate):
         self.run, self.name, self.trace, self.gate = run, name, trace, gate
@@ -259,10 +235,12 @@ class Traced:
         return getattr(self.run, name)
 
     def run_segment(self):
+        assert self.one_at_a_time.acquire(blocking=False), 'two networks at once'
         self.trace.append((self.name, self.run.segment))
         took_ms = self.run.run_segment()
         if self.run.segment == 1:
             assert self.gate.wait(WAIT_S)
+        self.one_at_a_time.release()
         return took_ms
 
 
@@ -283,14 +261,8 @@ def traced(bench):
     return SimpleNamespace(networks=networks, gates=gates, trace=trace, bench=make)
 
 
-def segments_of(name, networks, begin=0):
-    return [(name, at) for at in range(begin, len(networks[name].path_space.segments))]
-
-
 def test_jobs_are_preempted_between_segments_and_go_on_where_they_were(traced):
-    found = traced.bench()
-    gates = traced.gates
-    trace = traced.trace
+    found, gates, trace = traced.bench(), traced.gates, traced.trace
     periods_ms = {'slow': 60_000.0, 'medium': 40_000.0, 'quick': 20_000.0}
     found.follow(**{name: (0, ms, (10_000.0,)) for name, ms in periods_ms.items()})
     found.submit('slow')
@@ -304,12 +276,13 @@ def test_jobs_are_preempted_between_segments_and_go_on_where_they_were(traced):
     time.sleep(0.02)
     gates['quick'].set()
     found.wait_for(3)
+    counts = {name: len(one.path_space.segments) for name, one in traced.networks.items()}
     rest = [
-        segment
+        (name, at)
         for name, begin in (('quick', 0), ('medium', 1), ('slow', 1))
-        for segment in segments_of(name, traced.networks, begin)
+        for at in range(begin, counts[name])
     ]
-    assert trace == [('slow', 0), ('medium', 0), *rest]
+    assert trace == [('slow', 0), ('medium', 0), *rest] and not found.errors
     assert [record.outcome for record in found.records] == [Outcome.DETECTED] * 3
     counts = found.counts
     assert [counts[name].preemptions for name in periods_ms] == [1, 1, 0]

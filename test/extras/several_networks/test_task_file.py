@@ -15,12 +15,10 @@ tasks:
   rear: {model: compact, periods_ms: [300], levels: [a, b], quality: some.json, distance_m: 12}
 """)
     front, rear = read_tasks(file)
-    assert front == TaskRequest(
-        'front', 'compact', (100.0, 200.5), 'camera/front', levels=4, weight=2.0
-    )
-    assert rear == TaskRequest(
-        'rear', 'compact', (300.0,), levels=('a', 'b'), quality='some.json', distance_m=12.0
-    )
+    settings = {'levels': 4, 'weight': 2.0}
+    assert front == TaskRequest('front', 'compact', (100.0, 200.5), 'camera/front', **settings)
+    settings = {'levels': ('a', 'b'), 'quality': 'some.json', 'distance_m': 12.0}
+    assert rear == TaskRequest('rear', 'compact', (300.0,), **settings)
 
 
 @pytest.mark.parametrize(

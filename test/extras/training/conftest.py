@@ -33,20 +33,12 @@ def _frame(index):
     return Frame(f'{index}', index, lambda: image, None, ground_truth)
 
 
-def make_shapes():
+@pytest.fixture(scope='session')
+def shapes():
     return Sequence('shapes', NAMES, tuple(_frame(i) for i in range(6)))
 
 
-@pytest.fixture(scope='session')
-def shapes():
-    return make_shapes()
-
-
-def make_tiny_network():
+@pytest.fixture
+def tiny_network():
     torch.manual_seed(0)
     return FasterRcnn(replace(TINY, heads=TINY.heads[:2]), NAMES)
-
-
-@pytest.fixture()
-def tiny_network():
-    return make_tiny_network()

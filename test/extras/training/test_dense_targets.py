@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from made_up_labels import target_objects
 
@@ -32,37 +31,22 @@ def test_an_object_takes_the_anchors_that_fit_it_and_lie_in_it():
     assert 0 < len(found.crowd) < found.count
 
 
-@pytest.fixture(scope='module')
-def network():
+def test_a_class_that_a_source_does_not_name_takes_no_part():
+    """Its logits get no gradient, neither as an object nor as background."""
     torch.manual_seed(0)
     shape = replace(STREET, input_size=SIZE, scales=(1.0, 0.5), proposals=(5, 20))
-    return DenseDetector(shape, ('vehicle', 'person')).train()
-
-
-def _targets(network, *objects):
-    """Of images of these objects, as a batch has them."""
-    stage = first_stage_of(network)
-    assert isinstance(stage, DenseStage)
-    each = [stage.targets(network, SIZE, one, np.random.default_rng(0)) for one in objects]
-    return stage.joined(network, SIZE, each, torch.device('cpu'))
-
-
-def _images(count):
-    return torch.randn(count, 3, *SIZE, generator=torch.Generator().manual_seed(0))
-
-
-def test_a_class_that_a_source_does_not_name_takes_no_part(network):
-    """Its logits get no gradient, neither as an object nor as background."""
-    stage = network.rpn
+    network = DenseDetector(shape, ('vehicle', 'person')).train()
+    stage, dense = network.rpn, first_stage_of(network)
+    assert isinstance(dense, DenseStage)
+    images = torch.randn(1, 3, *SIZE, generator=torch.Generator().manual_seed(0))
     for named, is_moved in (((True, True), True), ((True, False), False)):
         network.zero_grad()
         known = target_objects([[32, 32, 96, 96]], [0], named=named)
         trained = TrainedPath(network.path_space.largest.replace(head='0'), (0,))
-        targets = _targets(network, known)
-        generators = [np.random.default_rng(1)]
-        losses, _ = path_losses(
-            network, _images(1), [known], targets, trained, generators, batch=1, target=None
-        )
+        each = dense.targets(network, SIZE, known, np.random.default_rng(0))
+        targets = dense.joined(network, SIZE, [each], torch.device('cpu'))
+        batch = images, [known], targets, trained, [np.random.default_rng(1)]
+        losses, _ = path_losses(network, *batch, batch=1, target=None)
         losses['dense_classes'].backward()
         gradient = stage.class_output.bias.grad.view(3, 2)
         assert (gradient[:, 0] != 0).all()

@@ -72,9 +72,7 @@ def test_a_class_that_only_some_images_mark_and_no_teacher_knows_is_left_out_and
         (ScoreThreshold(None), 'none of vehicle, person, sign is marked or can be'),
     ],
 )
-def test_no_readable_image_and_no_class_are_refused_and_leave_the_file_before(
-    tmp_path, threshold, words
-):
+def test_no_readable_image_and_no_class_leave_the_file_before(tmp_path, threshold, words):
     out = tmp_path / 'labels.json'
     out.write_text('before')
     log = log_of(tmp_path, SeenImage((0, 0), (), 'b.png cannot be decoded'))

@@ -18,22 +18,11 @@ CONFIG = ClassifierConfig(name='tiny', channels=(8, 8, 16, 16), ratios=(0.25, 0.
 PLAN = TrainingPlan(steps=60, batch=24, learning_rate=4e-3, warm_up=4, ema=0.9, seed=1)
 
 
-@pytest.fixture(scope='module')
-def source():
-    background = noise(40, 40)
-    return CropSource(
-        [render_views(NAMES, 8, [background], seed=1, sizes_px=(24.0, 48.0))], NAMES, 32
-    )
-
-
-def trainer(source, plan=PLAN, seed=2):
-    return LevelTrainer(build_classifier(CONFIG, NAMES, seed=seed), source, plan)
-
-
 @pytest.mark.slow
-def test_training_brings_the_mean_loss_of_all_levels_down_and_every_level_learns(source):
-    seen = []
-    one = trainer(source)
+def test_training_brings_the_mean_loss_of_all_levels_down_and_every_level_learns():
+    views = render_views(NAMES, 8, [noise(40, 40)], seed=1, sizes_px=(24.0, 48.0))
+    source, seen = CropSource([views], NAMES, 32), []
+    one = LevelTrainer(build_classifier(CONFIG, NAMES, seed=2), source, PLAN)
     one.run(report=lambda step, losses: seen.append(losses))
     assert [len(losses) for losses in seen] == [4] * 60
     for losses in seen[::10]:

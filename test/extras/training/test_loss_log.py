@@ -5,10 +5,6 @@ import pytest
 from deadline_perception.extras.training.loss_log import open_log
 
 
-def _steps(file):
-    return [json.loads(line)['step'] for line in file.read_text().splitlines()]
-
-
 def test_log_of_a_killed_run_goes_on_after_its_saved_step(tmp_path):
     file = tmp_path / 'run/state.jsonl'
     with open_log(file, 0) as log:
@@ -18,9 +14,9 @@ def test_log_of_a_killed_run_goes_on_after_its_saved_step(tmp_path):
         lines.write('{"step": 6, "objec')
     with open_log(file, 3) as log:
         log.add(4, {'objectness': 0.04, 'path1': 2.0})
-    assert _steps(file) == [1, 2, 3, 4]
-    expected = {'step': 4, 'objectness': 0.04, 'path1': 2.0}
-    assert json.loads(file.read_text().splitlines()[-1]) == expected
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [row['step'] for row in rows] == [1, 2, 3, 4]
+    assert rows[-1] == {'step': 4, 'objectness': 0.04, 'path1': 2.0}
 
 
 @pytest.mark.parametrize(

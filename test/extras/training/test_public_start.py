@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -21,17 +19,8 @@ PUBLIC = (
 )
 
 
-@pytest.fixture(scope='module')
-def network():
-    return DenseDetector(SMALL, ('vehicle', 'person')).eval()
-
-
-@pytest.fixture
-def image():
-    return noise(90, 160)
-
-
-def test_other_files_and_few_images_are_no_start(network, image, tmp_path):
+def test_other_files_and_few_images_are_no_start(tmp_path):
+    network, image = DenseDetector(SMALL, ('vehicle', 'person')).eval(), noise(90, 160)
     openvino = pytest.importorskip('openvino')
     ops = openvino.opset13
     pixels = value = ops.parameter([1, 32, 8, 8], np.float32)

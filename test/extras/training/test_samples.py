@@ -37,13 +37,6 @@ def _bright_square(without=()):
     return _source(('square',), frame, size=(96, 128), without=without)
 
 
-@pytest.fixture
-def sharp(monkeypatch):
-    """Scales as little as what the assertions on edges allow."""
-    monkeypatch.setattr(samples, '_LEAST_ZOOM', 1.0)
-    monkeypatch.setattr(samples, '_MOST_MAGNIFIED', 1.6)
-
-
 @pytest.mark.parametrize('name', AUGMENTATIONS)
 def test_each_change_comes_alone(name):
     source, plain = _bright_square(AUGMENTATIONS.keys() - {name}), _bright_square(AUGMENTATIONS)
@@ -62,7 +55,10 @@ def _within(boxes, margin, size):
 
 
 @pytest.mark.parametrize('kind', ['whole', 'window', 'mosaic'])
-def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind, sharp):
+def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind, monkeypatch):
+    # Scales as little as what the assertions on edges allow.
+    monkeypatch.setattr(samples, '_LEAST_ZOOM', 1.0)
+    monkeypatch.setattr(samples, '_MOST_MAGNIFIED', 1.6)
     source, seen = _bright_square(), 0
     for seed in range(60):
         generator = np.random.default_rng(seed)

@@ -2,10 +2,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.extras.faster_rcnn.declaration import multi_path_space
-from deadline_perception.extras.training.strategies import (
-    Sandwich,
-    find_strategy,
-)
+from deadline_perception.extras.training.strategies import Sandwich, find_strategy
 
 WIDTHS = {'widths': (1.0, 0.5), 'pyramid_widths': (1.0, 0.5)}
 SPACE = multi_path_space(skips_per_stage=(1, 2), proposals=(10, 50), heads=3, **WIDTHS)

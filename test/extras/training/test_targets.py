@@ -1,10 +1,7 @@
 import numpy as np
 from made_up_labels import target_objects
 
-from deadline_perception.extras.training.targets import (
-    choose_anchors,
-    match_anchors,
-)
+from deadline_perception.extras.training.targets import choose_anchors, match_anchors
 
 ANCHORS = np.float32(
     [[0, 0, 10, 10], [1, 0, 11, 10], [5, 0, 15, 10], [50, 50, 60, 60], [80, 80, 90, 90]]

@@ -6,11 +6,7 @@ from made_up_labels import target_objects
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.external_models.public_yolox import build_yolox
-from deadline_perception.extras.training.yolox_training import (
-    answers_of,
-    assign,
-    losses,
-)
+from deadline_perception.extras.training.yolox_training import answers_of, assign, losses
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.outline import cells

@@ -2,17 +2,15 @@ import resource
 from pathlib import Path
 
 import numpy as np
+import openvino
 import pytest
+from exported_files import SIZE, exported
 
-openvino = pytest.importorskip('openvino')
-
-from exported_files import SIZE, exported  # noqa: E402
-
-from deadline_perception.extras.external_models.exported.exported_file import (  # noqa: E402
+from deadline_perception.extras.external_models.exported.exported_file import (
     read_exported,
     with_size,
 )
-from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
+from deadline_perception.extras.external_models.exported.model_error import ModelError
 
 ops = openvino.opset13
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}

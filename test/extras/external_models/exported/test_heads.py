@@ -4,14 +4,11 @@ import math
 
 import numpy as np
 import pytest
-
-pytest.importorskip('openvino')
-
-from exported_files import SIZE, exported  # noqa: E402
+from exported_files import SIZE, exported
 from plain_images import grey
 
-from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
-from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
 
 CLASSES = ('car', 'person', 'bike')
 IMAGE = grey(*SIZE)
@@ -36,9 +33,9 @@ def approx(values):
     return [pytest.approx(row, abs=1e-2) for row in values]
 
 
-def one(name, score, label, box=BOX, score_abs=None):
+def one(name, score, label, box):
     """What `found` gives of one object."""
-    return name, approx([box]), [pytest.approx(score, abs=score_abs)], [label]
+    return name, approx([box]), [pytest.approx(score)], [label]
 
 
 def rows_with(first: list[float], count: int, background: float = 0.0) -> np.ndarray:
@@ -53,6 +50,31 @@ def yolox_rows():
     rows = np.zeros((8 * 12 + 4 * 6 + 2 * 3, 5 + 3), np.float32)  # strides 8, 16, 32 of 64 x 96 px
     rows[8 * 12 + 2 * 6 + 2] = [0.5, 0.0, math.log(2), math.log(2), 0.9, 0.0, 1.0, 0.0]
     return {'output': rows[None]}
+
+
+def anchor_maps():
+    """YOLOv5's before its decoding: anchor 62 x 45 px of stride 16, row 1 and column 2."""
+    maps = {
+        f'map{stride}': np.full((1, 3, 64 // stride, 96 // stride, 8), -9.0, np.float32)
+        for stride in (8, 16, 32)
+    }
+    maps['map16'][0, 1, 1, 2] = [0.0, 0.0, 0.0, 0.0, 9.0, 9.0, -9.0, -9.0]
+    return maps
+
+
+def distributions(joined):
+    """NanoDet's, in row 1 and column 2 of stride 16: one cell to the left, up and right, two down."""
+    cells = {8: 96, 16: 24, 32: 6}
+    scores = {stride: np.zeros((count, 3), np.float32) for stride, count in cells.items()}
+    distances = {stride: np.zeros((count, 32), np.float32) for stride, count in cells.items()}
+    scores[16][8] = [0.0, 0.0, 0.9]
+    for side, bins in enumerate((1, 1, 1, 2)):
+        distances[16][8, side * 8 + bins] = 50.0
+    if joined:
+        every = np.concatenate([np.hstack((scores[stride], distances[stride])) for stride in cells])
+        return {'output': every[None]}
+    outputs = {f'cls_pred_stride_{stride}': scores[stride][None] for stride in cells}
+    return outputs | {f'dis_pred_stride_{stride}': distances[stride][None] for stride in cells}
 
 
 def objects(*columns, count=20):
@@ -117,6 +139,7 @@ LOGITS = detr(('pred_logits', 'pred_boxes'), [-9.0] * 3, [-9.0, 2.0, -9.0])
 WITH_NOTHING = detr(('logits', 'boxes'), [0.0, 0.0, 0.0, 9.0], [0.0, 0.0, 3.0, 0.0])
 SOFTMAX = 'class_scores centres fraction softmax background-last'
 TENSORFLOW = 'boxes rows-first fraction', 0.7, 'bike', {'kind': 'u8', 'by_planes': False}
+NANODET = 'distribution middle probability'
 # Outputs, reading, score and class, and what else is stated of the file or by the user.
 HEADS = [
     *(
@@ -154,43 +177,27 @@ HEADS = [
     (tensorflow(), *TENSORFLOW),
     (tensorflow('boxes', 'scores'), *TENSORFLOW),
     (fastestdet(), 'cells', 1.0, 'person', {}),
+    # Centre (2 * 0.5 - 0.5 + 2) * 16 = 40 and 24 px.
+    (
+        anchor_maps(),
+        'maps',
+        (1 + math.exp(-9)) ** -2,
+        'car',
+        {'box': [40 - 31, 24 - 22.5, 40 + 31, 24 + 22.5]},
+    ),
+    # The middle of the cell is (40, 24) px.
+    *(
+        (distributions(joined), NANODET, 0.9, 'bike', {'box': [24.0, 8.0, 56.0, 56.0]})
+        for joined in (False, True)
+    ),
 ]
 
 
 @pytest.mark.parametrize('outputs, reading, score, label, options', HEADS)
 def test_the_box_of_each_head_is_as_worked_out(tmp_path, outputs, reading, score, label, options):
-    options = {'stated': reading} if options == 'stated' else options
-    assert found(tmp_path, outputs, **options) == one(reading, score, label)
-
-
-def test_yolov5_before_its_decoding(tmp_path):
-    maps = {
-        f'map{stride}': np.full((1, 3, 64 // stride, 96 // stride, 8), -9.0, np.float32)
-        for stride in (8, 16, 32)
-    }
-    # Anchor 62 x 45 px of stride 16, row 1 and column 2: centre (2 * 0.5 - 0.5 + 2) * 16 = 40 and 24 px.
-    maps['map16'][0, 1, 1, 2] = [0.0, 0.0, 0.0, 0.0, 9.0, 9.0, -9.0, -9.0]
-    box = [40 - 31, 24 - 22.5, 40 + 31, 24 + 22.5]
-    assert found(tmp_path, maps) == one('maps', 1.0, 'car', box, score_abs=1e-3)
-
-
-@pytest.mark.parametrize('joined', [False, True])
-def test_distributions_of_nanodet(tmp_path, joined):
-    cells = {8: 96, 16: 24, 32: 6}
-    scores = {stride: np.zeros((count, 3), np.float32) for stride, count in cells.items()}
-    distances = {stride: np.zeros((count, 32), np.float32) for stride, count in cells.items()}
-    # Row 1 and column 2 of stride 16, whose middle is (40, 24) px: one cell to the left, up and right, two down.
-    scores[16][8] = [0.0, 0.0, 0.9]
-    for side, bins in enumerate((1, 1, 1, 2)):
-        distances[16][8, side * 8 + bins] = 50.0
-    if joined:
-        every = np.concatenate([np.hstack((scores[stride], distances[stride])) for stride in cells])
-        outputs = {'output': every[None]}
-    else:
-        outputs = {f'cls_pred_stride_{stride}': scores[stride][None] for stride in cells}
-        outputs |= {f'dis_pred_stride_{stride}': distances[stride][None] for stride in cells}
-    expected = one('distribution middle probability', 0.9, 'bike', [24.0, 8.0, 56.0, 56.0])
-    assert found(tmp_path, outputs) == expected
+    options = {'stated': reading} if options == 'stated' else dict(options)
+    box = options.pop('box', BOX)
+    assert found(tmp_path, outputs, **options) == one(reading, score, label, box)
 
 
 @pytest.mark.parametrize('wrong', [math.nan, math.inf, -math.inf])

@@ -4,17 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('openvino')
-
 from read_sequences import opened
 
-from deadline_perception.extras.data.class_names import with_mapping  # noqa: E402
-from deadline_perception.extras.evaluation.path_accuracy import annotated_frames  # noqa: E402
-from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
-from deadline_perception.extras.external_models.model_set.set_file import ModelSpec  # noqa: E402
-from deadline_perception.networks.model_reference import load_network  # noqa: E402
-from deadline_perception.tools.model_conventions import TrialImages, find_conventions  # noqa: E402
+from deadline_perception.extras.data.class_names import with_mapping
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec
+from deadline_perception.networks.model_reference import load_network
+from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 
 DATA = Path(__file__).parents[5] / 'shared' / 'data'
 MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person'}

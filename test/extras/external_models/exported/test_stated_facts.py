@@ -7,25 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('openvino')
-
-from exported_files import exported  # noqa: E402
+from exported_files import exported
 from plain_images import grey
 
-from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
-from deadline_perception.extras.external_models.exported.exported_file import read_exported  # noqa: E402
-from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
-from deadline_perception.extras.external_models.exported.stated_facts import (  # noqa: E402
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.exported.exported_file import read_exported
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.stated_facts import (
     StatedFacts,
     read_stated,
 )
-from deadline_perception.extras.external_models.model_set.exported_model import (  # noqa: E402
+from deadline_perception.extras.external_models.model_set.exported_model import (
     exported_spec,
     load_exported,
     read_facts,
 )
-from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
+from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
 
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
 FACTS = {
@@ -36,6 +33,7 @@ FACTS = {
     'end2end': True,
     'args': {'nms': False},
 }
+UNDERSCORED = ' '.join(name.replace(' ', '_') for name in COCO_NAMES)
 READ = StatedFacts(('car', 'traffic light'), (384, 640), 64, 'detections')
 
 
@@ -44,15 +42,6 @@ class NoFacts:
 
     def has_rt_info(self, path: list[str]) -> bool:
         return False
-
-
-@pytest.mark.parametrize(
-    'sides, size', [({}, (640, 640)), ({'imgsz_h': '384', 'imgsz_w': '640'}, (384, 640))]
-)
-def test_a_size_may_be_one_side_and_both_beside_it(tmp_path, sides, size):
-    facts = {'names': '{"0": "car", "1": "person"}', 'imgsz': '640', **sides}
-    read = read_exported(exported(tmp_path / 'net.xml', ROWS, facts=facts))
-    assert read.stated == StatedFacts(('car', 'person'), size)
 
 
 def tflite(file: Path, name: str, content: str | bytes) -> Path:
@@ -94,13 +83,6 @@ def test_what_is_no_metadata_counts_as_unsaid(tmp_path, name, content):
     assert read_stated(NoFacts(), tmp_path / 'net.xml') == StatedFacts()
 
 
-@pytest.mark.parametrize('names', [COCO_NAMES, ('traffic_light', 'car')])
-def test_names_of_the_model_api_have_spaces_where_they_are_those_of_coco(tmp_path, names):
-    words = ' '.join(name.replace(' ', '_') for name in names)
-    file = exported(tmp_path / 'net.xml', ROWS, facts={'labels': words})
-    assert read_exported(file).stated.class_names == names
-
-
 def test_a_file_that_says_how_it_ends_is_read_so(tmp_path):
     """Ten rows of 6 values may be objects, or two classes of a YOLOv8 that has few cells."""
     rows = {'output0': np.zeros((1, 10, 6), np.float32)}
@@ -117,6 +99,24 @@ def test_another_task_is_refused(tmp_path):
     (tmp_path / 'metadata.yaml').write_text('task: segment')
     with pytest.raises(ModelError, match="net.xml says that its task is 'segment'"):
         read_exported(exported(tmp_path / 'net.xml', ROWS))
+
+
+@pytest.mark.parametrize(
+    'facts, stated',
+    [
+        # A size may be one side, and both beside it.
+        ({'imgsz': '640'}, StatedFacts((), (640, 640))),
+        (
+            {'imgsz': '640', 'imgsz_h': '384', 'imgsz_w': '640'},
+            StatedFacts((), (384, 640)),
+        ),
+        # Names of the Model API have spaces where they are those of COCO.
+        ({'labels': UNDERSCORED}, StatedFacts(COCO_NAMES)),
+        ({'labels': 'traffic_light car'}, StatedFacts(('traffic_light', 'car'))),
+    ],
+)
+def test_facts_of_a_file_are_read(tmp_path, facts, stated):
+    assert read_exported(exported(tmp_path / 'net.xml', ROWS, facts=facts)).stated == stated
 
 
 @pytest.mark.parametrize(
@@ -149,18 +149,22 @@ def test_names_go_by_their_numbers_and_not_by_the_order_of_the_text(tmp_path, na
 
 
 @pytest.mark.parametrize(
-    'names, said',
+    'classes, names, said, name',
     [
-        ("{0: 'a', 1: 'b', 2: 'c'}", ('a', 'b', 'c', 'class_3')),
-        ("{0: 'a', 1: 'b', 3: 'd'}", ('a', 'b', 'class_2', 'd')),
-        ("['a', 'b', 'c', 'd', 'e']", ('a', 'b', 'c', 'd')),
+        # Names that are not as many as the outputs are taken by number.
+        (4, "{0: 'a', 1: 'b', 2: 'c'}", ('a', 'b', 'c', 'class_3'), 'b'),
+        (4, "{0: 'a', 1: 'b', 3: 'd'}", ('a', 'b', 'class_2', 'd'), 'b'),
+        (4, "['a', 'b', 'c', 'd', 'e']", ('a', 'b', 'c', 'd'), 'b'),
+        # Five and six values may also be a box with its score, and with its class.
+        (1, "{0: 'a'}", ('a',), 'a'),
+        (2, "{0: 'a', 1: 'b'}", ('a', 'b'), 'b'),
     ],
 )
-def test_names_that_are_not_as_many_as_the_outputs_are_taken_by_number(tmp_path, names, said):
-    output = np.zeros((1, 8, 200))  # four classes
-    output[0, :4, 3], output[0, 5, 3] = (40, 30, 20, 10), 0.9
+def test_names_of_a_file_are_those_of_its_outputs(tmp_path, classes, names, said, name):
+    output = np.zeros((1, 4 + classes, 200 if classes == 4 else 126))
+    output[0, :4, 3], output[0, 4 + said.index(name), 3] = (40, 30, 20, 10), 0.9
     file = exported(tmp_path / 'net.xml', {'output0': output}, facts={'names': names})
-    assert found(load_exported(file)) == (said, ['b'])
+    assert found(load_exported(file)) == (said, [name])
 
 
 def test_classes_that_a_file_does_not_name_are_named_by_who_loads_it(tmp_path):
@@ -204,13 +208,3 @@ def test_a_list_that_is_one_class_short_is_refused(tmp_path):
         load_exported(file, classes=list(COCO_NAMES[:79]))
     with pytest.raises(ValueError, match='classes is 80, expected'):
         load_exported(file, classes=80)
-
-
-@pytest.mark.parametrize('names', [('a',), ('a', 'b')])
-def test_a_file_of_one_or_two_classes_needs_no_other_names_than_its_own(tmp_path, names):
-    """Five and six values may also be a box with its score, and with its class."""
-    output = np.zeros((1, 4 + len(names), 126))
-    output[0, :4, 3], output[0, -1, 3] = (40, 30, 20, 10), 0.9
-    facts = {'names': str(dict(enumerate(names)))}
-    file = exported(tmp_path / 'a.xml', {'output0': output}, facts=facts)
-    assert found(load_exported(file)) == (names, [names[-1]])

@@ -3,12 +3,11 @@
 from types import SimpleNamespace
 
 import numpy as np
+import openvino
 import pytest
 
-openvino = pytest.importorskip('openvino')
-
-from deadline_perception.engines.openvino_library import openvino_core  # noqa: E402
-from deadline_perception.extras.external_models.exported.tflite_file import _with_decoding  # noqa: E402
+from deadline_perception.engines.openvino_library import openvino_core
+from deadline_perception.extras.external_models.exported.tflite_file import _with_decoding
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,12 @@ from deadline_perception.extras.external_models.model_set.onnx_runtime_detector 
     OnnxRuntimeDetector,
 )
 
-pytest.importorskip('openvino')
 IMAGE = noise(*SIZE)
 
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp('onnx')
-
-
-@pytest.fixture(scope='module')
-def yolo(folder):
-    return small_yolo(folder)
 
 
 @pytest.mark.parametrize('form', ['yolov8', 'yolov5'])
@@ -47,7 +41,8 @@ def test_what_openvino_finds_is_what_the_module_finds(folder, form):
     assert sorted(found.labels.tolist()) == sorted(labels.tolist())
 
 
-def test_an_image_is_letterboxed_and_boxes_come_back_to_its_pixels(yolo):
+def test_an_image_is_letterboxed_and_boxes_come_back_to_its_pixels(folder):
+    yolo = small_yolo(folder)
     detector = OnnxDetector(yolo, CLASSES)
     tall = grey(128, 64)  # becomes 64 x 32 px in the middle of 64 x 96
     pixels = detector.prepare(tall)
