@@ -92,7 +92,7 @@ PARTS = (
         'operator_times',
         'time of each operator at each setting',
         'research/multi_path/operator_times.py --device cuda',
-        6,
+        1,
     ),
 )
 
