@@ -2,12 +2,13 @@
 
     python research/multi_path/operator_times.py [--device cpu] [--threads 2] [--network street] [--quick]
 
-Frames of all settings and engines are mixed at random, in rounds, so that what else the machine does falls on all alike:
-computed eagerly, and by the engine of the detector node, on a CPU prepared segments where `profile --all-paths` has
-prepared them for so many threads, on a GPU CUDA graphs. `street` has its trained weights. Any other network is a
-configuration with random ones, which find as many proposals as a path allows but name next to nothing, so that their
-final suppression is lighter than a trained network's: `paper` is the multi-path paper's at the smallest image scale of its
-table V, a JSON file with another `input_size` at any other (lengths of the shorter side, as its table VI confirms).
+Frames of all settings and engines are mixed at random, in rounds, so that what else the machine does falls on all
+alike: computed eagerly, and by the engine of the detector node, on a CPU prepared segments where `profile --all-
+paths` has prepared them for so many threads, on a GPU CUDA graphs, there in float16 as well. `street` has its trained
+weights. Any other network is a configuration with random ones, which find as many proposals as a path allows but name
+next to nothing, so that their final suppression is lighter than a trained network's: `paper` is the multi-path
+paper's at the smallest image scale of its table V, a JSON file with another `input_size` at any other (lengths of the
+shorter side, as its table VI confirms).
 Writes results/operator_times.json, on a GPU with the device in the name.
 """
 
@@ -77,31 +78,32 @@ def measure(name: str, device: str, seconds: float) -> dict:
     frames = render_drive(seconds=2.0, width=IMAGE_SIZE[0], height=IMAGE_SIZE[1]).frames
     apart = max(1, len(frames) // IMAGES)
     images = [frame.load_bgr() for frame in frames[::apart]]
-    network, weights = build(name, device)
-    use_engine(network, 'auto', device, WEIGHTS)
-    engines = {Eager.identity: Eager(), network.engine.identity: network.engine}
-    print(network.engine.notice, flush=True)
+    networks = {}
+    for way in ('eager', 'auto', 'float16') if device.startswith('cuda') else ('eager', 'auto'):
+        network, weights = build(name, device)
+        use_engine(network, way, device, WEIGHTS)
+        networks[way if way == 'float16' else network.engine.identity] = network
+        print(network.engine.notice, flush=True)
     paths = settings(network.path_space)
     rng = random.Random(0)
 
     def time_path(engine: str, label: str) -> float:
-        network.engine = engines[engine]
-        return time_frame(network, rng.choice(images), paths[label])[0]
+        return time_frame(networks[engine], rng.choice(images), paths[label])[0]
 
-    for engine in engines:
+    for engine in networks:
         until_ms = now_ms() + 1000.0 * WARM_UP_SHARE * seconds
         for label in paths:
             time_path(engine, label)
             if engine == Eager.identity and now_ms() > until_ms:
                 break
     until_ms = now_ms() + 1000.0 * seconds
-    times_ms = {job: [time_path(*job)] for job in itertools.product(engines, ENDS)}
-    for _, job in turns(itertools.product(engines, paths), MOST_ROUNDS):
+    times_ms = {job: [time_path(*job)] for job in itertools.product(networks, ENDS)}
+    for _, job in turns(itertools.product(networks, paths), MOST_ROUNDS):
         if now_ms() > until_ms:
             break
         times_ms.setdefault(job, []).append(time_path(*job))
     variants = []
-    for engine in engines:
+    for engine in networks:
         rows = []
         for label, path in paths.items():
             found = times_ms.get((engine, label), [])
