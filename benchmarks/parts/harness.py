@@ -17,8 +17,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,9 +29,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
@@ -209,6 +210,21 @@ def run_logged(
     return status, (now_ms() - begun_ms) / 1000.0
 
 
+@contextmanager
+def served_process(serve: Callable[..., None], *arguments: object) -> Iterator[Connection]:
+    """Meanwhile a function runs in a process of its own; gives its connection, whose other end is its first argument."""
+    context = get_context('spawn')
+    own, asked = context.Pipe()
+    process = context.Process(target=serve, args=(asked, *arguments), daemon=True)
+    process.start()
+    asked.close()
+    try:
+        yield own
+    finally:
+        process.kill()
+        process.join()
+
+
 def run_command(*words: str | Path) -> None:
     """Runs a command of the package without its output; ends with its status where it fails."""
     status = subprocess.run(
@@ -225,16 +241,6 @@ def compile_library(source: Path, library: Path) -> None:
         subprocess.run(words, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise ValueError(f'{source} cannot be compiled ({error}), expected a C compiler named cc')
-
-
-def run_frame(network, image: np.ndarray, path: ExecutionPath) -> tuple[float, Detections]:
-    """Time of one frame in ms, and what was found in it."""
-    begun_ms = now_ms()
-    run = network.start(image, path)
-    while not run.finished:
-        run.run_segment()
-    found = run.result()
-    return now_ms() - begun_ms, found
 
 
 def turns(kinds: Iterable[Kind], rounds: int, seed: int = 0) -> Iterator[tuple[int, Kind]]:
