@@ -6,8 +6,8 @@
 `record`: what 15 paths of `street` and three sizes of its first look find in real images of six kinds. `trace`: how long
 the segments of the longest frame take alone, beside two busy programs, beside these without priority, and beside
 another real-time program; the machine must be quiet. Images come every 1.5 times the longest look's time there, and
-every 2.5 times in the replay. Both are kept below `--kept`, and go on where they were stopped;
-they need prepared segments on one thread (`profile --threads 1 --all-paths`, for both networks).
+every 2.5 times in the replay. What there is of images and conditions below `--kept` is not recorded again.
+Both need prepared segments on one thread (`profile --threads 1 --all-paths`, for both networks).
 `replay`: each policy over `--frames` frames a condition, a fifth of them under each of five traces of budgets of 0.25
 to 1.5 times the full path, with the real time model, policy, frontier and loop. The forecast is the shipped profile's,
 brought to this machine by one factor.
