@@ -90,7 +90,8 @@ def main(run: Run) -> None:
     use_threads(1)
     limit = 4 if run.quick else None
     networks = {name: load_network(name, 'cpu')[0] for name in (FINE, FIRST)}
-    calibration, fusion = calibration_in_use(networks[FIRST]), fusion_in_use()
+    calibration = calibration_in_use(networks[FIRST])
+    fusion = fusion_in_use()
     networks[FIRST].score_calibration = None
     fitted = [
         Images.open(run.args.data, kind, of.fitted, limit)
@@ -106,7 +107,10 @@ def main(run: Run) -> None:
             keep_fusion(fusion)
     share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
     print(f'two networks find {share:.2f} of what chance would give beyond the better of them')
-    scores, counts, errors, certain = {}, {}, {}, {}
+    scores = {}
+    counts = {}
+    errors = {}
+    certain = {}
     near: dict[str, list[bool]] = {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from deadline_perception.msg import TimeBudget
-from parts.harness import ROOT, Run, option, quantiles, run_script, served_process, show
+from parts.harness import ROOT, Run, option, quantiles, run_script, show
 from parts.node_process import StandError, profile_for
 from parts.node_stand import START_LIMIT_S, Stand
 from parts.observed_latency import (
@@ -40,6 +40,7 @@ from parts.observed_latency import (
 )
 from parts.observer_programs import observe as observe_detector
 from parts.observer_programs import send_images, wake_up
+from parts.served_process import served_process
 from parts.stress_programs import STRESSES, stress, topic_is_flooded
 
 from deadline_perception.core.device import DEFAULT_THREADS
@@ -142,7 +143,8 @@ def observe(stand: Stand, frames: int, rate_hz: float, folder: Path) -> tuple[li
 
 def row_of(phase: Phase, notes: Notes, found: Mapping[str, dict[str, np.ndarray]]) -> dict:
     """What is said of a phase."""
-    begin_ns, end_ns = phase.begin_ns, phase.end_ns
+    begin_ns = phase.begin_ns
+    end_ns = phase.end_ns
     late_ms = [late_ns / 1e6 for due_ns, late_ns in notes.wake_ups if begin_ns <= due_ns < end_ns]
     return {
         'name': phase.name,
@@ -225,7 +227,8 @@ def main(run: Run) -> None:
             stand.feed, images_hz=0.0, states_hz=0.0, budgets_hz=args.rate_hz, budget=draw
         )
         phases, notes = observe(stand, frames, args.rate_hz, Path(folder))
-    rows, counted = [], []
+    rows = []
+    counted = []
     every: dict[str, list[dict[str, np.ndarray]]] = {kind: [] for kind in OBSERVERS}
     for phase in phases:
         span = phase.begin_ns, phase.end_ns

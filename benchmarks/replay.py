@@ -190,7 +190,8 @@ def replay(run: Run, folder: Path, frames: int) -> None:
 
 def scores_of(recorded: Recorded) -> dict[str, KindScores]:
     """By kind of image; all answers to all images are matched, which takes a minute."""
-    world, scores = recorded.world, {}
+    world = recorded.world
+    scores = {}
     for kind in track(dict.fromkeys(image.kind for image in recorded.images), 'kinds matched'):
         of_kind = [image for image in recorded.images if image.kind == kind]
         answers = [
@@ -249,12 +250,14 @@ def summary(
     frames: int,
 ) -> dict[str, dict]:
     """Figures of every policy under one condition; those that need no loop are worked out here."""
-    trace, world = recorded.traces[condition], recorded.world
+    trace = recorded.traces[condition]
+    world = recorded.world
     courses = [course(recorded, condition, budget, frames) for budget in range(len(BUDGETS))]
     sequences = world.sequences
     found = {ORACLE: [_clairvoyant(recorded, trace, one) for one in courses], **found}
     given_of = {name: given(recorded, courses, outcomes) for name, outcomes in found.items()}
-    best, most = None, -1.0
+    best = None
+    most = -1.0
     for path in sequences.paths:
         times_ms, answers = zip(*sequences.results(path))
         outcomes = [fixed(times_ms, answers, trace, one) for one in courses]
@@ -275,7 +278,8 @@ def summary(
 
 def _clairvoyant(recorded: Recorded, trace: Trace, one: Course) -> Outcomes:
     world = recorded.world
-    space, quality = world.sequences, world.quality()
+    space = world.sequences
+    quality = world.quality()
     results = [(path, *space.results(path)[-1]) for path in space.paths]
     by_size = quality.by_size([path for path, _, _ in results])
 
@@ -380,7 +384,8 @@ def judge(run: Run, condition: str, rows: dict[str, dict]) -> None:
     """The goals of one condition."""
     if 'ours' not in rows:
         return
-    own, (least_own, least_share) = rows['ours'], GOALS[condition]
+    own = rows['ours']
+    least_own, least_share = GOALS[condition]
     run.goal(f'{condition}: own answers in time', own['own_of_possible'], least=least_own)
     run.goal(f'{condition}: late of promised', own['late_of_promised'], most=0.01)
     again = None if own['again'] is None or not own['late'] else own['again'] / own['late']

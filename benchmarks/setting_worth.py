@@ -101,13 +101,16 @@ def losses(space: PathSpace, cases: list[World], ap: np.ndarray) -> dict[tuple, 
 
 def worlds(passes: PassesNetwork, threads: int) -> list[World]:
     """The two cases of a number of threads."""
-    fine, coarse = passes.fine, passes.coarse
+    fine = passes.fine
+    coarse = passes.coarse
     looks = look_quality(fine), look_quality(coarse)
-    quality, paths = PassQuality(passes, *looks), list(fine.path_space)
+    quality = PassQuality(passes, *looks)
+    paths = list(fine.path_space)
     times_ms = forecast(fine, threads).table(paths)
     first_ms = [forecast(coarse, threads).forecast_ms(one) for one in passes.coarse_paths.values()]
     left_ms = times_left_ms(float(times_ms.max()))
-    numbers, words = np.arange(len(paths)), f'{threads} thread' + 's' * (threads > 1)
+    numbers = np.arange(len(paths))
+    words = f'{threads} thread' + 's' * (threads > 1)
     singles = [passes.single(path) for path in paths]
     parts = [(singles, times_ms, numbers)]
     for label, ms in zip(passes.coarse_paths, first_ms):

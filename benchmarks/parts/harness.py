@@ -17,11 +17,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
 
@@ -208,21 +205,6 @@ def run_logged(
                 except (ProcessLookupError, subprocess.TimeoutExpired):
                     continue
     return status, (now_ms() - begun_ms) / 1000.0
-
-
-@contextmanager
-def served_process(serve: Callable[..., None], *arguments: object) -> Iterator[Connection]:
-    """Meanwhile a function runs in a process of its own; gives its connection, whose other end is its first argument."""
-    context = get_context('spawn')
-    own, asked = context.Pipe()
-    process = context.Process(target=serve, args=(asked, *arguments), daemon=True)
-    process.start()
-    asked.close()
-    try:
-        yield own
-    finally:
-        process.kill()
-        process.join()
 
 
 def run_command(*words: str | Path) -> None:

@@ -114,7 +114,8 @@ def measure_costs(
     """Median time in ms of every segment of the looks by `NETWORK KEY`, all looks in random turn, each after a pause as in
     a profile; kept in a file."""
     if not file.is_file():
-        rng, times_ms = random.Random(0), {}
+        rng = random.Random(0)
+        times_ms = {}
         priority = raised('auto')
         for number, (name, path) in turns(LOOKS, _COST_ROUNDS + 1):
             network = networks[name]
@@ -156,13 +157,15 @@ def _record(load, images, file, condition, frames, period_ms, rng) -> None:
     network = load()
     paths = [network.path_space.parse(path) for path in LONGEST]
     priority = raised(condition.priority)
-    took_ms, rest_ms = [], []
+    took_ms = []
+    rest_ms = []
     with condition.beside():
         for number in range(20):  # the load has begun, and caches are warm
             _segments_ms(network, images[number % len(images)], paths[number % 2])
         for _ in range(frames):
             priority.between_frames()
-            begun_ms, image = now_ms(), rng.choice(images)
+            begun_ms = now_ms()
+            image = rng.choice(images)
             times = [one for path in paths for _, one in _segments_ms(network, image, path)]
             took_ms.append(times)
             rest_ms.append(now_ms() - begun_ms - sum(times))
