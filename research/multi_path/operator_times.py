@@ -1,6 +1,6 @@
 """Time of every operator of `street`: one at a time at each of its settings, the others full.
 
-    python research/multi_path/operator_times.py [--device cpu] [--threads 2] [--network street] [--quick]
+    python research/multi_path/operator_times.py [--device cpu] [--threads 2] [--network street] [--seconds 25] [--quick]
 
 Frames of all settings and engines are mixed at random, in rounds, so that what else the machine does falls on all
 alike: computed eagerly, and by the engine of the detector node, on a CPU prepared segments where `profile --all-
@@ -43,7 +43,7 @@ ENDS = ('full', 'cheapest')
 IMAGE_SIZE = (1280, 720)
 IMAGES = 8
 MOST_ROUNDS = 10_000
-MEASURED_S, QUICK_S = 25.0, 8.0
+QUICK_S = 8.0
 WARM_UP_SHARE = 0.15  # of the time; a network that takes longer for all paths skips the rest
 RANGE_GOAL = 20.0  # of street, as it ships: full path over the cheapest
 
@@ -121,7 +121,7 @@ def main(run: Run) -> None:
     facts = read_device_facts(args.device)
     if facts.kind != 'cpu':
         run.name = f'operator_times_{facts.slug}'
-    found = measure(args.network, args.device, QUICK_S if run.quick else MEASURED_S)
+    found = measure(args.network, args.device, QUICK_S if run.quick else args.seconds)
     size = 'x'.join(str(side) for side in reversed(found['input_size']))
     show(
         f'{args.network} at {size} px, {args.threads} CPU thread(s), {found["weights"]} weights',
@@ -157,6 +157,7 @@ if __name__ == '__main__':
         {
             '--device': option('cpu', 'cpu, cuda or cuda:INDEX'),
             '--threads': option(2, 'CPU threads', least=1),
+            '--seconds': option(25.0, 'time for measuring', above=0.0),
             '--network': option('street', 'or a configuration, by its name or as a JSON file'),
         },
         quick=f'{QUICK_S:g} s',
