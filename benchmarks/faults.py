@@ -1,6 +1,6 @@
 """Fault injection: what becomes of images, processes and threads when inputs, files, clocks and processes go wrong.
 
-    python benchmarks/faults.py [--only NAME ...] [--profile FILE] [--out FILE]
+    python benchmarks/faults.py [--only NAME ...] [--out FILE]
 
 Every fault of `fault_table.py` meets real node processes over DDS. An image counts as answered in time when detections
 of it or of a newer one are heard within its budget; as replaced when it was not, but those of a newer one were heard
@@ -386,7 +386,7 @@ def main(run: Run) -> int:
         print(line_of(fault, verdict), flush=True)
         write(run.file, fault, verdict, facts)
 
-    profile = profile_for(args.profile)
+    profile = profile_for()
     begun_s = time.monotonic()
     print(f'{"kind":>10} {"fault":<26} {" ".join(COLUMNS)} back in s')
     verdicts = inflict_all(chosen, profile, note)
@@ -401,6 +401,5 @@ if __name__ == '__main__':
         main,
         {
             '--only': option([], 'names of faults, or parts of them', nargs='+', metavar='NAME'),
-            '--profile': option(None, "of the weights; without it this device's own", type=Path),
         },
     )

@@ -211,7 +211,7 @@ def main(run: Run) -> None:
     make_room_for_images()
     frames = QUICK_FRAMES if run.quick else args.frames
     (ROOT / 'out').mkdir(exist_ok=True)
-    profile = profile_for(None)
+    profile = profile_for()
     weights = find_weights(DEFAULT_WEIGHTS)
     longest_ms = longest_looks_ms(weights, profile, 'cpu', DEFAULT_THREADS)
     with (

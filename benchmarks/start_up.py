@@ -1,6 +1,6 @@
 """How long the detector takes to start, and what memory it holds, for real.
 
-    python benchmarks/start_up.py [--starts 5] [--profile FILE]
+    python benchmarks/start_up.py [--starts 5]
 
 Every start is a process of its own under a camera of 10 Hz that sends already. The time until the first answer counts
 from the start of the process. Needs prepared segments (`deadline-perception profile`). A start takes 10 to 20 s. The
@@ -61,7 +61,7 @@ def start_node(profile: Path | None) -> dict[str, float]:
 
 def main(run: Run) -> None:
     args = run.args
-    profile = profile_for(args.profile)
+    profile = profile_for()
     rows = []
     for _ in range(args.starts):
         rows.append(start_node(profile))
@@ -75,4 +75,4 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(main, {'--starts': option(5, least=1), '--profile': option(None, type=Path)})
+    run_script(main, {'--starts': option(5, least=1)})
