@@ -1,6 +1,6 @@
 """Fault injection: what becomes of images, processes and threads when inputs, files, clocks and processes go wrong.
 
-    python benchmarks/faults.py [--only NAME ...] [--list] [--profile FILE] [--out FILE]
+    python benchmarks/faults.py [--only NAME ...] [--out FILE]
 
 Every fault of `fault_table.py` meets real node processes over DDS. An image counts as answered in time when detections
 of it or of a newer one are heard within its budget; as replaced when it was not, but those of a newer one were heard
@@ -375,11 +375,8 @@ def main(run: Run) -> int:
     parts = args.only or ['']
     chosen = [fault for fault in FAULTS if any(part in fault.name for part in parts)]
     if not chosen:
-        raise ValueError(f'no fault is named {" or ".join(args.only)}, expected names of --list')
-    if args.list:
-        for fault in chosen:
-            print(f'{fault.name:<26} {fault.does}; expects: {"; ".join(fault.expects)}')
-        return 0
+        known = ', '.join(fault.name for fault in FAULTS)
+        raise ValueError(f'no fault is named {" or ".join(args.only)}, expected some of {known}')
     check_ros()
     keep_to_this_machine()
     make_room_for_images()
@@ -389,7 +386,7 @@ def main(run: Run) -> int:
         print(line_of(fault, verdict), flush=True)
         write(run.file, fault, verdict, facts)
 
-    profile = profile_for(args.profile)
+    profile = profile_for()
     begun_s = time.monotonic()
     print(f'{"kind":>10} {"fault":<26} {" ".join(COLUMNS)} back in s')
     verdicts = inflict_all(chosen, profile, note)
@@ -404,7 +401,5 @@ if __name__ == '__main__':
         main,
         {
             '--only': option([], 'names of faults, or parts of them', nargs='+', metavar='NAME'),
-            '--list': option(False, 'say what there is, and do nothing'),
-            '--profile': option(None, "of the weights; without it this device's own", type=Path),
         },
     )

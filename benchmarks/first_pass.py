@@ -2,7 +2,7 @@
 
     python benchmarks/first_pass.py [--data ../shared/data] [--fit]
 
-Ten kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
+Nine kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
 by `street` at three, as segments that are prepared for one thread have them. Then each first look is merged with each
 of `street`. The file says which form each segment that ran had: boxes of another run are never taken.
 
@@ -14,10 +14,9 @@ road users six times that: at the weight of one kind they had 1.6 to 2.6 times a
 Coefficients are drawn towards scores as they are, the more the fewer objects of a class the images show.
 On the same images it says what both looks find beyond what `decision/pass_quality.py` says of the better of them.
 
-Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
-`street_accuracy.py` counts them. Of the same answers: what share of the persons higher than half of their image each
-finds at that score, and of the two longest looks the calibration error and what a shorter answer finds beyond them.
-Writes results/first_pass.json.
+Prints AP50 by kind, and boxes of score 0.3 and more on images without road users. Of the same answers: what share of the
+persons higher than half of their image each finds at that score, and of the two longest looks the calibration error and
+what a shorter answer finds beyond them. Writes results/first_pass.json.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from pathlib import Path
 
 import numpy as np
 from parts.harness import Run, option, run_script, show
-from parts.look_images import KINDS, NEGATIVES, VIDEO, Images, frame_size
+from parts.look_images import KINDS, NEGATIVES, Images, frame_size
 from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
-from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, PHANTOM_SHARE, of_classes
+from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, of_classes
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.data.records import Frame, GroundTruth
+from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
@@ -91,7 +90,8 @@ def main(run: Run) -> None:
     use_threads(1)
     limit = 4 if run.quick else None
     networks = {name: load_network(name, 'cpu')[0] for name in (FINE, FIRST)}
-    calibration, fusion = calibration_in_use(networks[FIRST]), fusion_in_use()
+    calibration = calibration_in_use(networks[FIRST])
+    fusion = fusion_in_use()
     networks[FIRST].score_calibration = None
     fitted = [
         Images.open(run.args.data, kind, of.fitted, limit)
@@ -107,7 +107,10 @@ def main(run: Run) -> None:
             keep_fusion(fusion)
     share = together(fitted, [with_scores(found, calibration) for found in seen], fusion)
     print(f'two networks find {share:.2f} of what chance would give beyond the better of them')
-    scores, counts, errors, certain = {}, {}, {}, {}
+    scores = {}
+    counts = {}
+    errors = {}
+    certain = {}
     near: dict[str, list[bool]] = {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)
@@ -223,12 +226,8 @@ def scores_of(images: Images, answers: Found) -> dict[str, dict[str, float]]:
     """AP50 of each class in percent by answer; where nothing that is found is right, false boxes an image."""
     rows = {}
     for name, found in answers.items():
-        if images.kind in (NEGATIVES, VIDEO):
-            least = PHANTOM_SHARE if images.kind == VIDEO else 0.0
-            false = [
-                int(((one.scores >= PHANTOM_SCORE) & (areas(one, frame) >= least)).sum())
-                for one, frame in zip(found, images.frames)
-            ]
+        if images.kind == NEGATIVES:
+            false = [int((one.scores >= PHANTOM_SCORE).sum()) for one in found]
             rows[name] = {'false boxes an image': round(statistics.mean(false), 3)}
         else:
             of_class = average_precision(found, images.known, CLASSES).per_class
@@ -285,12 +284,6 @@ def certain_losses(images: Images, answers: Found) -> dict[str, float]:
         least = [np.nanquantile(drawn - of_look[LONGEST], 0.025) for drawn in of_look.values()]
         losses[name] = round(100 * float(max(least)), 1)
     return losses
-
-
-def areas(found: Detections, frame: Frame) -> np.ndarray:
-    """Shares of the image that boxes cover, `[N]`."""
-    height, width = frame_size(frame)
-    return (found.boxes_xyxy_px[:, 2:] - found.boxes_xyxy_px[:, :2]).prod(1) / (height * width)
 
 
 def calibrated_on(fitted: Sequence[Images], seen: Sequence[Found]) -> ScoreCalibration:

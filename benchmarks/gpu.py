@@ -70,12 +70,6 @@ PARTS = (
         )
     ),
     Part(
-        'gpu_engines',
-        'eager, CUDA graphs and float16 interleaved: time, and what float16 changes',
-        'benchmarks/gpu_engines.py --out {into}/gpu_engines.json',
-        5,
-    ),
-    Part(
         'wcet_bounds',
         'the analytical model of CUDA graphs: bounds, AP',
         'research/multi_path/wcet_bounds.py --device cuda --frames 6000 '
@@ -92,7 +86,7 @@ PARTS = (
         'operator_times',
         'time of each operator at each setting',
         'research/multi_path/operator_times.py --device cuda',
-        6,
+        1,
     ),
 )
 

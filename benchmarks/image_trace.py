@@ -23,7 +23,6 @@ from parts.harness import Run, option, run_script, show
 
 from deadline_perception import deadline_detector
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.decision.path_quality import PathQuality
@@ -33,9 +32,7 @@ from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.task import Task
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.part_bound import PartBound
-from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.recent_times import RecentTimes
 from deadline_perception.timing.time_model import TimeModel
 
@@ -102,21 +99,7 @@ class EmptyRun(SegmentRun):
 def make_task() -> Task:
     """An empty network, and all that decides its paths by drawn times and qualities."""
     rng = random.Random(0)
-    times = {
-        name: Quantiles.from_samples([rng.uniform(0.2, 10.0)] * 5) for name in SPACE.carriers()
-    }
-    profile = LatencyProfile(
-        facts=read_device_facts(),
-        config_name='empty',
-        network_hash='',
-        input_size=(384, 640),
-        image_size=(384, 640),
-        date='',
-        load_before=0.0,
-        segments=times,
-        paths={},
-    )
-    forecast = PathForecast(profile, SPACE)
+    forecast = SegmentForecast(SPACE, {name: rng.uniform(0.2, 10.0) for name in SPACE.carriers()})
     rated = distinct_paths(SPACE, RATED_PATHS, rng)
     quality = PathQuality({path: 0.001 * forecast.forecast_ms(path) for path in rated})
     policy = make_policy('frontier', SPACE, forecast, quality)

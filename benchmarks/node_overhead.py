@@ -65,7 +65,7 @@ def main(run: Run) -> None:
     if not 1.0 <= args.seconds <= 200.0:
         raise ValueError(f'--seconds is {args.seconds}, expected 1 to 200 s')
     check_ros()
-    profile = profile_for(None)
+    profile = profile_for()
     drive = render_drive(seconds=args.seconds, rate_hz=RATE_HZ)
     drive = replace(
         drive, frames=tuple(replace(frame, speed_mps=SPEED_MPS) for frame in drive.frames)

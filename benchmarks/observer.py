@@ -15,38 +15,35 @@ promised were late, and how many right after a late one. Prints a table and writ
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import select
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+import numpy as np
 from deadline_perception.msg import TimeBudget
 from parts.harness import ROOT, Run, option, quantiles, run_script, show
 from parts.node_process import StandError, profile_for
 from parts.node_stand import START_LIMIT_S, Stand
 from parts.observed_latency import (
     AGREEMENT_MS,
-    Heard,
-    HeardLatency,
-    ObservedFrame,
     differences,
     join,
     promises,
     spread,
     within,
 )
+from parts.observer_programs import observe as observe_detector
+from parts.observer_programs import send_images, wake_up
+from parts.served_process import served_process
 from parts.stress_programs import STRESSES, stress, topic_is_flooded
 
 from deadline_perception.core.device import DEFAULT_THREADS
-from deadline_perception.core.tied_process import start_tied, stop_tied
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.tools.demo import check_ros, longest_looks_ms
@@ -78,46 +75,27 @@ class Notes:
     and the priority that was granted, by observer."""
 
     wake_ups: Sequence[tuple[int, int]]
-    detections: Mapping[str, Sequence[Heard]]
-    latencies: Mapping[str, Sequence[HeardLatency]]
+    detections: Mapping[str, np.ndarray]
+    latencies: Mapping[str, np.ndarray]
     priority: Mapping[str, str]
 
 
-@contextmanager
-def program(name: str, *arguments: str) -> Iterator[subprocess.Popen]:
-    """Meanwhile a program of `parts/` runs; its input is a pipe, and what it says is read with `await_line`."""
-    process = start_tied(
-        [sys.executable, str(ROOT / 'benchmarks' / 'parts' / f'{name}.py'), *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        stop_tied(process)
-
-
-def await_line(process: subprocess.Popen, line: str, limit_s: float) -> None:
-    """Blocks until a program says this.
+def answer_of(name: str, asked: Connection, limit_s: float) -> object:
+    """What a program says next.
 
     Raises:
-        StandError: it says something else, ends, or says nothing within the limit.
+        StandError: it ends, or says nothing within the limit.
     """
-    is_told = bool(select.select([process.stdout], [], [], limit_s)[0])
-    said = process.stdout.readline() if is_told else ''
-    if said != f'{line}\n':
-        raise StandError(f'{process.args[-1]} said {said!r}, expected {line!r} in {limit_s:.0f} s')
-
-
-def last_words(process: subprocess.Popen) -> object:
-    """Ends a program of `program`; what it has noted."""
-    process.stdin.close()
-    return json.loads(process.stdout.read())
+    try:
+        if asked.poll(limit_s):
+            return asked.recv()
+    except EOFError as error:
+        raise StandError(f'{name} has ended, expected an answer') from error
+    raise StandError(f'{name} said nothing, expected an answer in {limit_s:.0f} s')
 
 
 def run_phase(
-    name: str, stand: Stand, observer: subprocess.Popen, frames: int, limit_s: float, folder: Path
+    name: str, stand: Stand, observer: Connection, frames: int, limit_s: float, folder: Path
 ) -> Phase:
     """Blocks under a stress until an observer has heard so many answers."""
     with stress(PHASES[name], folder):
@@ -125,9 +103,8 @@ def run_phase(
             stand.wait(lambda: topic_is_flooded(stand.node), 'the flooded topic', limit_s)
         time.sleep(SETTLE_S)
         begin_ns = time.time_ns()
-        observer.stdin.write(f'{frames}\n')
-        observer.stdin.flush()
-        await_line(observer, 'heard', limit_s)
+        observer.send(frames)
+        answer_of('the observer', observer, limit_s)
         return Phase(name, begin_ns, time.time_ns())
 
 
@@ -135,39 +112,39 @@ def observe(stand: Stand, frames: int, rate_hz: float, folder: Path) -> tuple[li
     """All phases, one after the other, and what was noted in them."""
     limit_s = LONGEST * frames / rate_hz + 60.0
     with ExitStack() as programs:
-        observers = {
-            kind: programs.enter_context(program('observer_process', stand.namespace, kind))
-            for kind in OBSERVERS
+        asked = {
+            name: programs.enter_context(served_process(serve, *arguments))
+            for name, (serve, *arguments) in {
+                **{kind: (observe_detector, stand.namespace, kind) for kind in OBSERVERS},
+                'timer': (wake_up,),
+                'camera': (send_images, stand.namespace, rate_hz),
+            }.items()
         }
-        timer = programs.enter_context(program('timer_process'))
-        camera = programs.enter_context(program('image_process', stand.namespace, str(rate_hz)))
-        for process in (*observers.values(), timer, camera):
-            await_line(process, 'ready', START_LIMIT_S)
+        for name, one in asked.items():
+            answer_of(name, one, START_LIMIT_S)
         phases = []
         for name in PHASES:
-            phases.append(run_phase(name, stand, observers['raised'], frames, limit_s, folder))
+            phases.append(run_phase(name, stand, asked['raised'], frames, limit_s, folder))
             print(phases[-1], flush=True)
-        wake_ups = last_words(timer)
-        camera.stdin.close()
-        time.sleep(LAST_MESSAGES_S)
-        found = {kind: last_words(process) for kind, process in observers.items()}
+        notes = {}
+        for name in ('timer', 'camera', *OBSERVERS):
+            asked[name].send(None)
+            if name == 'camera':
+                time.sleep(LAST_MESSAGES_S)
+            else:
+                notes[name] = answer_of(name, asked[name], limit_s)
     return phases, Notes(
-        wake_ups,
-        {kind: [Heard(*one) for one in said['detections']] for kind, said in found.items()},
-        {kind: [HeardLatency(*one) for one in said['latencies']] for kind, said in found.items()},
-        {kind: said['priority'] for kind, said in found.items()},
+        notes['timer'],
+        {kind: notes[kind][1] for kind in OBSERVERS},
+        {kind: notes[kind][2] for kind in OBSERVERS},
+        {kind: notes[kind][0] for kind in OBSERVERS},
     )
 
 
-def join_phase(kind: str, phase: Phase, notes: Notes) -> list[ObservedFrame]:
-    """What one observer heard of the images of a phase."""
-    span = phase.begin_ns, phase.end_ns
-    return join(within(notes.detections[kind], *span), within(notes.latencies[kind], *span))
-
-
-def row_of(phase: Phase, notes: Notes, found: Mapping[str, list[ObservedFrame]]) -> dict:
+def row_of(phase: Phase, notes: Notes, found: Mapping[str, dict[str, np.ndarray]]) -> dict:
     """What is said of a phase."""
-    begin_ns, end_ns = phase.begin_ns, phase.end_ns
+    begin_ns = phase.begin_ns
+    end_ns = phase.end_ns
     late_ms = [late_ns / 1e6 for due_ns, late_ns in notes.wake_ups if begin_ns <= due_ns < end_ns]
     return {
         'name': phase.name,
@@ -175,8 +152,8 @@ def row_of(phase: Phase, notes: Notes, found: Mapping[str, list[ObservedFrame]])
         'timer_late': spread(late_ms),
         **{
             kind: {
-                'frames': len(frames),
-                'published': quantiles((frame.published_ms for frame in frames), 'p50', 'p99'),
+                'frames': len(frames['published']),
+                'published': quantiles(frames['published'], 'p50', 'p99'),
                 **differences(frames),
             }
             for kind, frames in found.items()
@@ -203,7 +180,7 @@ def show_rows(rows: Sequence[dict]) -> None:
     )
 
 
-def judge_promises(run: Run, latencies: Sequence[HeardLatency]) -> dict[str, float | int | None]:
+def judge_promises(run: Run, latencies: np.ndarray) -> dict[str, float | int | None]:
     """What is said of the promised frames of all phases, and whether that meets the goals."""
     found = promises(latencies)
     late = found['late_of_promised']
@@ -215,7 +192,7 @@ def judge_promises(run: Run, latencies: Sequence[HeardLatency]) -> dict[str, flo
     return found
 
 
-def judge(run: Run, kind: str, frames: Sequence[ObservedFrame]) -> dict[str, dict]:
+def judge(run: Run, kind: str, frames: dict[str, np.ndarray]) -> dict[str, dict]:
     """What is said of one observer and all phases, and whether that meets the goal."""
     found = differences(frames)
     for moment, difference in found.items():
@@ -224,7 +201,7 @@ def judge(run: Run, kind: str, frames: Sequence[ObservedFrame]) -> dict[str, dic
             difference['p99_distance'],
             most=AGREEMENT_MS,
         )
-    return {'frames': len(frames), **found}
+    return {'frames': len(frames['published']), **found}
 
 
 def main(run: Run) -> None:
@@ -234,7 +211,7 @@ def main(run: Run) -> None:
     make_room_for_images()
     frames = QUICK_FRAMES if run.quick else args.frames
     (ROOT / 'out').mkdir(exist_ok=True)
-    profile = profile_for(None)
+    profile = profile_for()
     weights = find_weights(DEFAULT_WEIGHTS)
     longest_ms = longest_looks_ms(weights, profile, 'cpu', DEFAULT_THREADS)
     with (
@@ -250,18 +227,27 @@ def main(run: Run) -> None:
             stand.feed, images_hz=0.0, states_hz=0.0, budgets_hz=args.rate_hz, budget=draw
         )
         phases, notes = observe(stand, frames, args.rate_hz, Path(folder))
-    found = [{kind: join_phase(kind, phase, notes) for kind in OBSERVERS} for phase in phases]
-    rows = [row_of(phase, notes, joined) for phase, joined in zip(phases, found, strict=True)]
+    rows = []
+    counted = []
+    every: dict[str, list[dict[str, np.ndarray]]] = {kind: [] for kind in OBSERVERS}
+    for phase in phases:
+        span = phase.begin_ns, phase.end_ns
+        counted.append(within(notes.latencies['raised'], *span))
+        for kind, joined in every.items():
+            heard = notes.detections[kind], notes.latencies[kind]
+            joined.append(join(*(within(one, *span) for one in heard)))
+        rows.append(row_of(phase, notes, {kind: joined[-1] for kind, joined in every.items()}))
     show_rows(rows)
-    raised = notes.latencies['raised']
-    counted = [one for phase in phases for one in within(raised, phase.begin_ns, phase.end_ns)]
-    every = {kind: [frame for joined in found for frame in joined[kind]] for kind in OBSERVERS}
+    whole = {
+        kind: {name: np.concatenate([one[name] for one in joined]) for name in joined[0]}
+        for kind, joined in every.items()
+    }
     run.write(
         rate_hz=args.rate_hz,
         kernel=' '.join(os.uname()[2:4]),
         priority=notes.priority,
-        promises=judge_promises(run, counted),
-        all_phases={kind: judge(run, kind, heard) for kind, heard in every.items()},
+        promises=judge_promises(run, np.concatenate(counted)),
+        all_phases={kind: judge(run, kind, frames) for kind, frames in whole.items()},
         phases=rows,
     )
 

@@ -6,8 +6,8 @@
 `record`: what 15 paths of `street` and three sizes of its first look find in real images of six kinds. `trace`: how long
 the segments of the longest frame take alone, beside two busy programs, beside these without priority, and beside
 another real-time program; the machine must be quiet. Images come every 1.5 times the longest look's time there, and
-every 2.5 times in the replay. Both are kept below `--kept`, and go on where they were stopped;
-they need prepared segments on one thread (`profile --threads 1 --all-paths`, for both networks).
+every 2.5 times in the replay. What there is of images and conditions below `--kept` is not recorded again.
+Both need prepared segments on one thread (`profile --threads 1 --all-paths`, for both networks).
 `replay`: each policy over `--frames` frames a condition, a fifth of them under each of five traces of budgets of 0.25
 to 1.5 times the full path, with the real time model, policy, frontier and loop. The forecast is the shipped profile's,
 brought to this machine by one factor.
@@ -21,9 +21,7 @@ some look could have met them. Intervals are of 200 draws of images, the same fo
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -58,10 +56,10 @@ from parts.replay_traces import (
     read_traces,
     record_traces,
 )
+from rich.progress import track
 from street_accuracy import of_classes
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import SetupError
@@ -70,7 +68,7 @@ from deadline_perception.tools.profile import restart_with_environment
 STEPS = ('record', 'trace', 'replay')
 ORACLE, FIXED = 'clairvoyant', 'best fixed sequence'
 QUICK_IMAGES, QUICK_FRAMES = 4, 250
-TOLD_EVERY_S, PROCESSES = 10.0, 2
+PROCESSES = 2
 # From one recorded frame to the next, over the time of the longest look: a network that is busy without a pause would
 # give its real-time priority away at the end of each second.
 TRACE_PERIOD = 1.5
@@ -82,12 +80,20 @@ BOUND_GOALS = {'alone': 1.15, 'periodic stalls': 2.0}
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """All that is replayed: images in the order of the course, traces by condition, scores by kind of image."""
+    """All that is replayed: images in the order of the course, and traces by condition."""
 
     images: list[SeenImage]
     traces: dict[str, Trace]
     world: World
-    scores: dict[str, KindScores]
+
+    @classmethod
+    def load(cls, folder: Path) -> Recorded:
+        """What the other steps have kept."""
+        costs_ms = measure_costs({}, (), folder / 'costs.npz')
+        world = World(costs_ms)
+        space = world.single.space
+        keys = [key for path in LONGEST for key in space.keys(space.parse(path))]
+        return cls(read(folder / 'images'), read_traces(folder / 'traces', costs_ms, keys), world)
 
 
 def main(run: Run) -> None:
@@ -143,8 +149,7 @@ def trace(networks: dict[str, Network], args, folder: Path, frames: int) -> None
 
 def replay(run: Run, folder: Path, frames: int) -> None:
     """Replays every policy, and writes what came of it."""
-    file = input_file(folder)
-    recorded = load_input(file)
+    recorded = Recorded.load(folder)
     print(
         f'{len(recorded.images)} images, {len(recorded.world.answers)} answers to each, '
         + ', '.join(f'{len(one)} frames {name}' for name, one in recorded.traces.items()),
@@ -158,20 +163,22 @@ def replay(run: Run, folder: Path, frames: int) -> None:
         for budget in range(len(BUDGETS))
     ]
     each = max(frames // len(BUDGETS), 2)
-    with ProcessPoolExecutor(PROCESSES, get_context('spawn'), _begin, (file,)) as pool:
-        parts = list(_told(pool.map(_replayed, tasks, [each] * len(tasks)), len(tasks)))
+    with ProcessPoolExecutor(PROCESSES, get_context('spawn'), _begin, (folder,)) as pool:
+        courses = pool.map(_replayed, tasks, [each] * len(tasks))
+        parts = list(track(courses, 'courses', len(tasks)))
+    scores = scores_of(recorded)
     found: dict[str, dict[str, list[Outcomes]]] = {}
     for (condition, name, _), outcomes in zip(tasks, parts):
         found.setdefault(condition, {}).setdefault(name, []).append(outcomes)
     conditions = {}
     for condition, of_names in found.items():
-        conditions[condition] = rows = summary(recorded, condition, of_names, each)
+        conditions[condition] = rows = summary(recorded, scores, condition, of_names, each)
         tell(condition, rows)
         judge(run, condition, rows)
     run.indent = None
     run.write(
-        images={kind: len(one.draws[0]) for kind, one in recorded.scores.items()},
-        classes={kind: one.classes for kind, one in recorded.scores.items()},
+        images={kind: len(one.draws[0]) for kind, one in scores.items()},
+        classes={kind: one.classes for kind, one in scores.items()},
         looks=[' '.join(look) for look in LOOKS],
         trace_frames={name: len(one) for name, one in recorded.traces.items()},
         frames_a_condition=each * len(BUDGETS),
@@ -181,31 +188,12 @@ def replay(run: Run, folder: Path, frames: int) -> None:
     )
 
 
-def _told(parts: Iterable[Outcomes], count: int) -> Iterator[Outcomes]:
-    """The same, with progress."""
-    told_ms = now_ms()
-    for number, part in enumerate(parts, start=1):
-        if now_ms() - told_ms > 1000.0 * TOLD_EVERY_S or number == count:
-            told_ms = now_ms()
-            print(f'{number} of {count} courses', flush=True)
-        yield part
-
-
-def input_file(folder: Path) -> Path:
-    """All that was recorded in one file, made once, since matching takes a minute."""
-    listed = sorted(
-        f'{file.relative_to(folder)} {file.stat().st_mtime_ns}' for file in folder.rglob('*.npz')
-    )
-    digest = hashlib.sha256('\n'.join(listed).encode()).hexdigest()[:12]
-    file = folder / f'inputs-{digest}.pickle'
-    if file.is_file():
-        return file
-    images = read(folder / 'images')
-    costs_ms = measure_costs({}, (), folder / 'costs.npz')
-    world = World(costs_ms)
+def scores_of(recorded: Recorded) -> dict[str, KindScores]:
+    """By kind of image; all answers to all images are matched, which takes a minute."""
+    world = recorded.world
     scores = {}
-    for kind in dict.fromkeys(image.kind for image in images):
-        of_kind = [image for image in images if image.kind == kind]
+    for kind in track(dict.fromkeys(image.kind for image in recorded.images), 'kinds matched'):
+        of_kind = [image for image in recorded.images if image.kind == kind]
         answers = [
             [
                 of_classes(world.found(image, answer), world.passes.class_names, image.classes)
@@ -214,28 +202,14 @@ def input_file(folder: Path) -> Path:
             for answer in world.answers
         ]
         scores[kind] = KindScores(kind, answers, [image.truth for image in of_kind])
-        print(f'{kind}: {len(of_kind)} images matched', flush=True)
-    for old in folder.glob('input*.pickle'):
-        old.unlink()
-    file.write_bytes(pickle.dumps((images, costs_ms, scores)))
-    return file
-
-
-def load_input(file: Path) -> Recorded:
-    """What `input_file` made."""
-    images, costs_ms, scores = pickle.loads(file.read_bytes())
-    world = World(costs_ms)
-    space = world.single.space
-    keys = [key for path in LONGEST for key in space.keys(space.parse(path))]
-    traces = read_traces(file.parent / 'traces', costs_ms, keys)
-    return Recorded(images, traces, world, scores)
+    return scores
 
 
 _OF_WORKER = SimpleNamespace()
 
 
-def _begin(file: Path) -> None:
-    _OF_WORKER.recorded = load_input(file)
+def _begin(folder: Path) -> None:
+    _OF_WORKER.recorded = Recorded.load(folder)
     _OF_WORKER.makers = contenders(_OF_WORKER.recorded.images)
 
 
@@ -269,36 +243,43 @@ def course(recorded: Recorded, condition: str, budget: int, frames: int) -> Cour
 
 
 def summary(
-    recorded: Recorded, condition: str, found: dict[str, list[Outcomes]], frames: int
+    recorded: Recorded,
+    scores: dict[str, KindScores],
+    condition: str,
+    found: dict[str, list[Outcomes]],
+    frames: int,
 ) -> dict[str, dict]:
     """Figures of every policy under one condition; those that need no loop are worked out here."""
-    trace, world = recorded.traces[condition], recorded.world
+    trace = recorded.traces[condition]
+    world = recorded.world
     courses = [course(recorded, condition, budget, frames) for budget in range(len(BUDGETS))]
     sequences = world.sequences
     found = {ORACLE: [_clairvoyant(recorded, trace, one) for one in courses], **found}
     given_of = {name: given(recorded, courses, outcomes) for name, outcomes in found.items()}
-    best, most = None, -1.0
+    best = None
+    most = -1.0
     for path in sequences.paths:
         times_ms, answers = zip(*sequences.results(path))
         outcomes = [fixed(times_ms, answers, trace, one) for one in courses]
         drawn = given(recorded, courses, outcomes)
-        ap = overall(recorded.scores, drawn, draws=0)[0]
+        ap = overall(scores, drawn, draws=0)[0]
         if ap > most:
             best, most = (f'{FIXED}: {path}', outcomes, drawn), ap
     found[best[0]], given_of[best[0]] = best[1:]
     least_ms = [min(ms for path in sequences.paths for ms, _ in sequences.results(path))]
     possible = np.concatenate([reachable(least_ms, trace, one) for one in courses])
-    oracle = overall(recorded.scores, given_of[ORACLE])
-    ours = overall(recorded.scores, given_of['ours']) if 'ours' in found else None
+    oracle = overall(scores, given_of[ORACLE])
+    ours = overall(scores, given_of['ours']) if 'ours' in found else None
     return {
-        name: figures(found[name], overall(recorded.scores, given_of[name]), oracle, ours, possible)
+        name: figures(found[name], overall(scores, given_of[name]), oracle, ours, possible)
         for name in found
     }
 
 
 def _clairvoyant(recorded: Recorded, trace: Trace, one: Course) -> Outcomes:
     world = recorded.world
-    space, quality = world.sequences, world.quality()
+    space = world.sequences
+    quality = world.quality()
     results = [(path, *space.results(path)[-1]) for path in space.paths]
     by_size = quality.by_size([path for path, _, _ in results])
 
@@ -325,7 +306,7 @@ def given(
     for one, part in zip(courses, outcomes):
         np.add.at(table, (one.images, [number[answer] for answer in part.answers]), 1.0)
     kinds = np.array([image.kind for image in recorded.images])
-    return {kind: table[kinds == kind] for kind in recorded.scores}
+    return {kind: table[kinds == kind] for kind in dict.fromkeys(kinds.tolist())}
 
 
 def figures(
@@ -403,7 +384,8 @@ def judge(run: Run, condition: str, rows: dict[str, dict]) -> None:
     """The goals of one condition."""
     if 'ours' not in rows:
         return
-    own, (least_own, least_share) = rows['ours'], GOALS[condition]
+    own = rows['ours']
+    least_own, least_share = GOALS[condition]
     run.goal(f'{condition}: own answers in time', own['own_of_possible'], least=least_own)
     run.goal(f'{condition}: late of promised', own['late_of_promised'], most=0.01)
     again = None if own['again'] is None or not own['late'] else own['again'] / own['late']

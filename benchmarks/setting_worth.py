@@ -1,6 +1,6 @@
 """What each setting of `street` is worth: the AP that is lost at equal time when no path may have it.
 
-    python benchmarks/setting_worth.py [--model street]
+    python benchmarks/setting_worth.py
 
 Nothing runs: the table of qualities beside the weights and the shipped profiles give AP and time of every path. What is
 expected of some paths is the mean AP of the best of them that fits, over budgets of 0.25 to 1.5 times the longest look,
@@ -17,7 +17,7 @@ import json
 from dataclasses import dataclass
 
 import numpy as np
-from parts.harness import ROOT, Run, option, run_script, show
+from parts.harness import ROOT, Run, run_script, show
 from parts.replay_contenders import look_quality
 from parts.replay_frames import LEAST_BUDGET, MOST_BUDGET
 
@@ -60,12 +60,12 @@ class World:
 
 
 def main(run: Run) -> None:
-    network, weights = load_network(run.args.model, 'cpu', engine='eager')
-    passes = with_passes(network, weights, lambda model: load_network(model, 'cpu', engine='eager'))
-    if passes is None:
-        raise ValueError(f'{weights} declares no passes, expected a first look')
+    network, weights = load_network('street', 'cpu', engine='eager')
+    passes, _ = with_passes(
+        network, weights, lambda model: load_network(model, 'cpu', engine='eager')
+    )
     space = network.path_space
-    cases = [one for threads in THREADS for one in worlds(passes[0], threads)]
+    cases = [one for threads in THREADS for one in worlds(passes, threads)]
     names = [world.name for world in cases]
     ap = expected(cases, np.ones(len(space), bool))
     found = losses(space, cases, ap)
@@ -101,13 +101,16 @@ def losses(space: PathSpace, cases: list[World], ap: np.ndarray) -> dict[tuple, 
 
 def worlds(passes: PassesNetwork, threads: int) -> list[World]:
     """The two cases of a number of threads."""
-    fine, coarse = passes.fine, passes.coarse
+    fine = passes.fine
+    coarse = passes.coarse
     looks = look_quality(fine), look_quality(coarse)
-    quality, paths = PassQuality(passes, *looks), list(fine.path_space)
+    quality = PassQuality(passes, *looks)
+    paths = list(fine.path_space)
     times_ms = forecast(fine, threads).table(paths)
     first_ms = [forecast(coarse, threads).forecast_ms(one) for one in passes.coarse_paths.values()]
     left_ms = times_left_ms(float(times_ms.max()))
-    numbers, words = np.arange(len(paths)), f'{threads} thread' + 's' * (threads > 1)
+    numbers = np.arange(len(paths))
+    words = f'{threads} thread' + 's' * (threads > 1)
     singles = [passes.single(path) for path in paths]
     parts = [(singles, times_ms, numbers)]
     for label, ms in zip(passes.coarse_paths, first_ms):
@@ -145,9 +148,4 @@ def rounded(values: np.ndarray) -> list[float]:
 
 
 if __name__ == '__main__':
-    run_script(
-        main,
-        {
-            '--model': option('street', 'shipped network with passes'),
-        },
-    )
+    run_script(main)

@@ -10,45 +10,69 @@ Writes results/several_cameras.json.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+import time
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
 from statistics import median
 
-from parts.harness import Run, option, quantiles, run_script, turns
+import psutil
+from parts.harness import Run, option, quantiles, run_script, timed_ms, turns
+from parts.served_process import served_process
 
-from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from deadline_perception.core.device import DEFAULT_THREADS
+from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.opencv import cv2
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.deadline_detector import DeadlineDetector
 
-CAMERAS = '1', '2', '4'
+CAMERAS = 1, 2, 4
+FRAMES = 12  # of a round, of all cameras together
 MOST_MB, MOST_PERCENT = 40.0, 3.0  # of a further camera
+
+
+def serve(asked: Connection, model: str, count: int) -> None:
+    """A process with some cameras: answers whatever comes with a round."""
+    image = cv2.resize(load_image(share_folder() / 'config' / 'photograph.jpg'), (1280, 720))
+    cameras = [DeadlineDetector(model) for _ in range(count)]
+    stamp_ns = 0
+
+    def detect(number: int) -> None:
+        nonlocal stamp_ns
+        stamp_ns += 10_000_000
+        cameras[number % count].detect(image, None, stamp_ns=stamp_ns)
+
+    def run_round() -> dict[str, object]:
+        cpu_s = time.process_time()
+        frames_ms = [timed_ms(lambda: detect(number)) for number in range(FRAMES)]
+        cpu_ms = (time.process_time() - cpu_s) * 1000.0 / FRAMES
+        held = psutil.Process().memory_full_info()
+        memory_mb = {name: round(getattr(held, name) / 2**20, 1) for name in ('pss', 'rss')}
+        return {'frames_ms': frames_ms, 'cpu_ms': cpu_ms, **memory_mb}
+
+    for _ in range(2):
+        run_round()  # whatever comes first comes once
+    asked.send(True)
+    while asked.recv():
+        asked.send(run_round())
 
 
 def main(run: Run) -> None:
     args, rounds = run.args, 2 if run.quick else run.args.rounds
-    script = Path(__file__).parent / 'parts' / 'camera_process.py'
-    environment = {**os.environ, **process_environment(DEFAULT_THREADS)}
-    processes = {}
-    for name in CAMERAS:  # one after the other, so that none waits for another
-        processes[name] = subprocess.Popen(
-            [sys.executable, script, args.model, name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
-        if processes[name].stdout.readline() != 'ready\n':
-            raise ValueError(f'{args.model} cannot be loaded, expected a model of this device')
-    taken: dict[str, list[dict]] = {name: [] for name in CAMERAS}
-    for _, name in turns(CAMERAS, rounds):
-        print('', file=processes[name].stdin, flush=True)
-        taken[name].append(json.loads(processes[name].stdout.readline()))
-    for process in processes.values():
-        process.stdin.close()
-        process.wait()
-    rows = {name: figures(name, found, taken['1']) for name, found in taken.items()}
+    pipes: dict[int, Connection] = {}
+    taken: dict[int, list[dict]] = {count: [] for count in CAMERAS}
+    with ExitStack() as processes:
+        for count in CAMERAS:  # one after the other, so that none waits for another
+            process = served_process(serve, args.model, count)
+            pipes[count] = processes.enter_context(process)
+            try:
+                pipes[count].recv()
+            except EOFError as error:
+                wanted = 'expected a model of this device'
+                raise ValueError(f'{args.model} cannot be loaded, {wanted}') from error
+        for _, count in turns(CAMERAS, rounds):
+            pipes[count].send(True)
+            taken[count].append(pipes[count].recv())
+    rows = {str(count): figures(count, found, taken[1]) for count, found in taken.items()}
     for name, row in rows.items():
         print(f'{name}: {row}')
     run.goal('memory of a further camera, MB,', rows['4']['further_mb'], most=MOST_MB)
@@ -58,9 +82,8 @@ def main(run: Run) -> None:
     run.write(model=args.model, rounds=rounds, cameras=rows)
 
 
-def figures(name: str, found: list[dict], alone: list[dict]) -> dict[str, object]:
+def figures(count: int, found: list[dict], alone: list[dict]) -> dict[str, object]:
     """Of a number of cameras, beside the rounds of one camera."""
-    count = int(name)
     pss_mb, alone_mb = (found_of[-1]['pss'] for found_of in (found, alone))
     ratios = [
         median(here['frames_ms']) / median(there['frames_ms']) for here, there in zip(found, alone)
@@ -83,4 +106,5 @@ if __name__ == '__main__':
             '--rounds': option(8, 'of 12 frames each', least=1),
         },
         quick='2 rounds',
+        threads=DEFAULT_THREADS,
     )

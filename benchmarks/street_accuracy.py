@@ -8,8 +8,8 @@ with. Every image is seen by every detector in random turn.
 Sources: BDD100K (500 dashcam images that training did not see), road_vehicle_dhaka, CARLA, road_signs, `coco_small` and
 near persons of `penn_fudan`, each with the classes that it marks; the public detectors never saw BDD100K, whose other
 images the shipped weights were trained on, and most learnt COCO. On the highway video, boxes of score 0.3 and more that
-cover 6 % of the image are counted as phantoms: no object there is as large. Of both longest looks: the
-calibration error. Prints tables, and writes results/street_accuracy.json.
+cover 6 % of the image are counted as phantoms: no object there is as large. Prints tables, and writes
+results/street_accuracy.json.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from parts.harness import Run, option, run_frame, run_script, show
+from parts.harness import Run, option, run_script, show
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.share_folder import share_folder
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
 from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
-from deadline_perception.extras.evaluation.reliability import scored_detections
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
@@ -91,8 +91,9 @@ class Candidate:
 
     def run(self, image_bgr: np.ndarray) -> tuple[float, Detections]:
         """Time of one frame in ms, and what was found of `CLASSES`."""
-        took_ms, found = run_frame(self.network, image_bgr, self.path)
-        return took_ms, of_classes(found, self.network.class_names)
+        begun_ms = now_ms()
+        found = self.network.start(image_bgr, self.path).finish()
+        return now_ms() - begun_ms, of_classes(found, self.network.class_names)
 
 
 def main(run: Run) -> None:
@@ -105,21 +106,16 @@ def main(run: Run) -> None:
             for name, (file, classes) in (SOURCES | NEAR_PERSONS).items()
         }
         seen = phantoms(candidates, args.data / HIGHWAY, limit)
-    file, classes = SOURCES['bdd100k']
-    errors = _calibration_errors(candidates[0], args.data / file, classes, 6 if run.quick else None)
     for name, measured in result.items():
         print_table(name, measured)
     print(
         'phantoms a frame on the highway: '
         + ', '.join(f'{name} {value:.3f}' for name, value in seen.items())
     )
-    for name, row in errors.items():
-        print(f'{name}: calibration error {row:.4f}')
     run.write(
         threads=1,
         sources=result,
         phantoms_a_frame=seen,
-        calibration_error_bdd100k_longest_looks=errors,
     )
 
 
@@ -204,19 +200,6 @@ def _in_turn(
             took_ms, found[number][image] = candidates[number].run(pixels)
             times[number].append(took_ms)
     return times, found
-
-
-def _calibration_errors(
-    candidate: Candidate, file: Path, classes: tuple[str, ...], limit: int | None
-) -> dict:
-    """Of every second image of a file, from the second on: the scores were calibrated on the others."""
-    sequence = with_mapping(open_source(str(file)), NAMES)
-    frames = sequence.frames[1::2][:limit]
-    known = [relabelled(frame.ground_truth, sequence.class_names, CLASSES) for frame in frames]
-    scored = scored_detections(
-        [candidate.run(frame.load_bgr())[1] for frame in frames], known, CLASSES
-    )
-    return {name: round(scored[name].calibration_error, 4) for name in classes}
 
 
 def phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dict[str, float]:

@@ -54,25 +54,20 @@ class Image:
 def follow(frames: Sequence[Frame]) -> list[np.ndarray]:
     """For each image the number of each of its objects, which is the same from image to image; -1 for crowds."""
     numbers = []
+    before = Detections.none()
     count = 0
-    for index, frame in enumerate(frames):
+    for frame in frames:
         truth = frame.ground_truth
-        mine = np.full(len(truth.labels), -1)
-        if index:
-            before = frames[index - 1].ground_truth
-            overlaps = pairwise_iou(truth.boxes_xyxy_px, before.boxes_xyxy_px)
-            overlaps[truth.labels[:, None] != before.labels[None]] = 0.0
-            for place in np.argsort(-overlaps, axis=None):
-                row, column = np.unravel_index(place, overlaps.shape)
-                if overlaps[row, column] < SAME_OBJECT_IOU:
-                    break
-                if mine[row] < 0 and numbers[-1][column] >= 0 and numbers[-1][column] not in mine:
-                    mine[row] = numbers[-1][column]
+        known = Detections(truth.boxes_xyxy_px, np.ones(len(truth.labels)), truth.labels)
+        mine = np.full(len(known), -1)
+        was, same = match_objects(before, known, SAME_OBJECT_IOU)
+        mine[same] = numbers[-1][was] if numbers else -1
         for row in np.flatnonzero((mine < 0) & ~truth.crowd):
             mine[row] = count
             count += 1
         mine[truth.crowd] = -1
         numbers.append(mine)
+        before = known
     return numbers
 
 

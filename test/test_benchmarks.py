@@ -36,8 +36,8 @@ def test_every_benchmark_is_in_the_table_that_is_run(load_benchmark):
     is_program = re.compile(r'^RESULTS = |^    run_script\(', re.MULTILINE)
     scripts = *folder.glob('*.py'), *root.glob('research/*/*.py')
     programs = {file.stem for file in scripts if is_program.search(file.read_text('utf-8'))}
-    # The first runs these tests, one needs a GPU, one reads what others wrote.
-    assert programs - listed == {'first_minutes', 'gpu_engines', 'results_page'}
+    # The first runs these tests, the other reads what others wrote.
+    assert programs - listed == {'first_minutes', 'results_page'}
 
 
 def test_results_of_a_quick_run_never_replace_published_ones(load_benchmark, monkeypatch, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import resource
@@ -20,15 +19,12 @@ from pathlib import Path
 import rclpy.time
 from deadline_perception.msg import TimeBudget
 from rclpy.qos import ReliabilityPolicy
-from rclpy.serialization import serialize_message
 from sensor_msgs.msg import Image
-from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
 from parts.node_process import NodeProcess
 from parts.node_stand import BUDGET_MS, Stand
 
-NAN = math.nan
 GROWTH_MB = 40.0  # a network that stayed would be more, each time
 ANSWER_S = 120.0
 
@@ -139,16 +135,6 @@ def any_slowdown() -> Callable:
     return lambda state: setattr(state, 'slowdown', struct.unpack('<d', bits.randbytes(8))[0])
 
 
-def boxes(number: int, value: float) -> Callable:
-    """Detections with as many boxes of one size."""
-
-    def change(_latency: object, found: Detection2DArray) -> None:
-        size = BoundingBox2D(size_x=value, size_y=value)
-        found.detections = [Detection2D(bbox=size) for _ in range(number)]
-
-    return change
-
-
 # --- what others do; each act returns what was not as expected ---
 
 
@@ -187,12 +173,6 @@ def watched(stand: Stand) -> str:
     time.sleep(3.0)
     stand.node.destroy_subscription(watcher)
     return ''
-
-
-def long_message(stand: Stand, count: int) -> str:
-    """Detections of so many objects, ten times in two seconds."""
-    raw = serialize_message(Detection2DArray(detections=[Detection2D()] * count))
-    return publish(stand, Detection2DArray, 'detector/detections', 5.0, lambda _: raw)
 
 
 def start_program(stand: Stand, name: str, lines: str) -> NodeProcess:

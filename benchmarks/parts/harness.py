@@ -26,9 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
@@ -225,16 +223,6 @@ def compile_library(source: Path, library: Path) -> None:
         subprocess.run(words, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise ValueError(f'{source} cannot be compiled ({error}), expected a C compiler named cc')
-
-
-def run_frame(network, image: np.ndarray, path: ExecutionPath) -> tuple[float, Detections]:
-    """Time of one frame in ms, and what was found in it."""
-    begun_ms = now_ms()
-    run = network.start(image, path)
-    while not run.finished:
-        run.run_segment()
-    found = run.result()
-    return now_ms() - begun_ms, found
 
 
 def turns(kinds: Iterable[Kind], rounds: int, seed: int = 0) -> Iterator[tuple[int, Kind]]:

@@ -1,4 +1,4 @@
-"""Images of ten sorts that two looks are compared on, and others of these sorts that their joining is fitted on."""
+"""Images of nine sorts that two looks are compared on, and others of these sorts that their joining is fitted on."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from street_accuracy import CLASSES, HIGHWAY, NAMES
+from street_accuracy import CLASSES, NAMES
 
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
 from deadline_perception.extras.data.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.extras.data.source import open_source
 
-NEGATIVES, VIDEO = 'negatives', 'highway'
+NEGATIVES = 'negatives'
 # File below the data, which of its images, and how many of them spread over these. Which: the length of a
 # round, and the places in it, as (5, (2,)) is every fifth from the third one on.
 Choice = tuple[str, tuple[int, tuple[int, ...]], int]
@@ -78,7 +78,6 @@ KINDS = {
         ('coco_small/train.json', APART, 40),
         ('coco_small/train.json', LEARNT, 160),
     ),
-    VIDEO: Kind((HIGHWAY, ALL, 30)),
 }
 
 
@@ -101,9 +100,6 @@ class Images:
         """Those of a file that show something of `CLASSES`, or of negatives nothing."""
         file, (step, places), count = chosen
         sequence = open_source(file if file.startswith('drive:') else str(data / file))
-        if kind == VIDEO:
-            frames = spread_evenly(list(sequence.frames), min(count, limit or count))
-            return cls(kind, frames, [])
         sequence = with_mapping(sequence, NAMES)
         pairs = [
             (frame, relabelled(frame.ground_truth, sequence.class_names, CLASSES))

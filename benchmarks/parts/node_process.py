@@ -112,9 +112,7 @@ class NodeProcess:
                     pass
 
 
-def profile_for(given: Path | None) -> Path:
-    """A latency profile of shipped weights: the given one, this device's own, or one that is measured quickly."""
-    if given is not None:
-        return given
+def profile_for() -> Path:
+    """A latency profile of shipped weights: this device's own, or one that is measured quickly."""
     shipped = share_folder() / 'models' / 'profiles'
     return ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', DEFAULT_THREADS, shipped).file

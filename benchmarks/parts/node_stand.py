@@ -6,9 +6,7 @@ The nodes are the package's, each in a process, started as its own table of node
 from __future__ import annotations
 
 import json
-import mmap
 import os
-import struct
 import sys
 import threading
 import time
@@ -19,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import psutil
 import rclpy
 from builtin_interfaces.msg import Time
@@ -235,7 +234,7 @@ class Stand:
         """The time that the nodes have, too."""
         if self.simulated_ns is not None:
             return self.simulated_ns
-        step_s = 0 if self._step is None else struct.unpack('l', self._step[:8])[0]
+        step_s = 0 if self._step is None else int(self._step[0])
         return time.time_ns() + step_s * 1_000_000_000
 
     def stamp(self) -> Time:
@@ -244,7 +243,7 @@ class Stand:
 
     def step_clock(self, step_s: int) -> None:
         """Moves the system clock of the nodes, from where it is."""
-        self._step[:8] = struct.pack('l', struct.unpack('l', self._step[:8])[0] + step_s)
+        self._step += step_s
 
     def strike(self, **points: dict) -> None:
         """Orders hangs and failures, see `fault_points`."""
@@ -377,12 +376,9 @@ class Stand:
         for message in (found, latency):
             self._outs[type(message)].publish(message)
 
-    def _stepped_clock(self) -> mmap.mmap:
-        library, step = self.folder / 'stepped_clock.so', self.folder / 'step'
-        compile_library(HERE / 'stepped_clock.c', library)
-        step.write_bytes(bytes(8))
-        with step.open('r+b') as stream:
-            return mmap.mmap(stream.fileno(), 8)
+    def _stepped_clock(self) -> np.memmap:
+        compile_library(HERE / 'stepped_clock.c', self.folder / 'stepped_clock.so')
+        return np.memmap(self.folder / 'step', np.int64, 'w+', shape=1)
 
     # --- what comes out ---
 

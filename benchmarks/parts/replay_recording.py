@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from rich.progress import track
 from street_accuracy import CLASSES, NAMES, SOURCES
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
 from deadline_perception.extras.data.records import Frame, GroundTruth
@@ -46,7 +46,6 @@ PUBLIC_PATHS = ('r0.43', 'r0.58', 'r1.00')
 LOOKS = tuple((OURS, path) for path in OUR_PATHS) + tuple((PUBLIC, path) for path in PUBLIC_PATHS)
 KINDS = SOURCES | {'drive': ('kitti_0095/sequence.json', ('vehicle', 'person', 'bike'))}
 LEAST_SCORE, MOST_OBJECTS = 0.01, 100  # of a look, that are kept
-_EVERY_S = 20.0  # progress is told
 
 Look = tuple[str, str]
 
@@ -75,8 +74,8 @@ class SeenImage:
 
 
 def record(networks: Mapping[str, Network], data: Path, folder: Path, limit: int | None) -> None:
-    """Looks at every image that was not looked at before, each by all looks; prints how long it will take. `data` is the
-    folder of the kinds; of each kind at most `limit` images, spread evenly."""
+    """Looks at every image that was not looked at before, each by all looks. `data` is the folder of the kinds; of each
+    kind at most `limit` images, spread evenly."""
     paths = {look: networks[look[0]].path_space.parse(look[1]) for look in LOOKS}
     work = [
         (kind, frame, sequence.class_names)
@@ -86,8 +85,7 @@ def record(networks: Mapping[str, Network], data: Path, folder: Path, limit: int
     ]
     missing = [one for one in work if not _file(folder, one[0], one[1].name).is_file()]
     print(f'{len(work)} images, {len(work) - len(missing)} of them recorded before', flush=True)
-    begun_ms = told_ms = now_ms()
-    for number, (kind, frame, class_names) in enumerate(missing, start=1):
+    for kind, frame, class_names in track(missing, 'images'):
         image = frame.load_bgr()
         found = {
             look: networks[look[0]].start(image, path).finish() for look, path in paths.items()
@@ -95,14 +93,6 @@ def record(networks: Mapping[str, Network], data: Path, folder: Path, limit: int
         truth = _marked(frame, class_names, kind)
         seen = SeenImage(kind, frame.name, image.shape[:2], truth, found)
         _keep(_file(folder, kind, frame.name), seen)
-        if now_ms() - told_ms > 1000.0 * _EVERY_S or number == len(missing):
-            told_ms = now_ms()
-            each_s = (told_ms - begun_ms) / 1000.0 / number
-            left_min = each_s * (len(missing) - number) / 60.0
-            print(
-                f'{number} of {len(missing)} images, {each_s:.2f} s each, {left_min:.1f} min left',
-                flush=True,
-            )
 
 
 def read(folder: Path) -> list[SeenImage]:

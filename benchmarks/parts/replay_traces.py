@@ -31,7 +31,6 @@ from parts.harness import turns
 from parts.replay_recording import LOOKS, OURS, keep_arrays
 
 LONGEST = ('r0.44-s00000-w1.00-p100-h2', 's00000-w1.00-p100-h2')  # both looks of a frame
-BLOCK = 250  # frames that are kept at once
 STALL_MS, STALL_PERIOD_MS = 8.0, 700.0  # some 5 % of frames of 30 ms meet one
 _STALLS = """
 import os, sys, time
@@ -115,7 +114,8 @@ def measure_costs(
     """Median time in ms of every segment of the looks by `NETWORK KEY`, all looks in random turn, each after a pause as in
     a profile; kept in a file."""
     if not file.is_file():
-        rng, times_ms = random.Random(0), {}
+        rng = random.Random(0)
+        times_ms = {}
         priority = raised('auto')
         for number, (name, path) in turns(LOOKS, _COST_ROUNDS + 1):
             network = networks[name]
@@ -137,53 +137,44 @@ def record_traces(
     frames: int,
     period_ms: float,
 ) -> None:
-    """Records frames of every condition, in whole blocks, each condition on a thread of its own; goes on where an
-    earlier call stopped.
+    """Records frames of every condition that was not recorded before, each on a thread of its own.
 
     Args:
         load: gives the network; called on the thread that runs it.
         period_ms: from frame to frame, as far as they are not longer.
     """
-    blocks = -(-frames // BLOCK)
     for name, condition in CONDITIONS.items():
-        missing = [
-            block for block in range(blocks) if not _block_file(folder, name, block).is_file()
-        ]
-        minutes = len(missing) * BLOCK * period_ms / 60_000.0
-        print(
-            f'{name}: {len(missing)} of {blocks} blocks missing, at least {minutes:.1f} min',
-            flush=True,
-        )
-        if missing:
+        file = _trace_file(folder, name)
+        if not file.is_file():
+            print(f'{name}: at least {frames * period_ms / 60_000.0:.1f} min', flush=True)
+            rng = random.Random(len(name))
             with ThreadPoolExecutor(1) as worker:
-                worker.submit(
-                    _record_blocks, load, images, folder, name, condition, missing, period_ms
-                ).result()
+                arguments = load, images, file, condition, frames, period_ms, rng
+                worker.submit(_record, *arguments).result()
 
 
-def _record_blocks(load, images, folder, name, condition, blocks, period_ms) -> None:
-    network, rng = load(), random.Random(len(name))
+def _record(load, images, file, condition, frames, period_ms, rng) -> None:
+    network = load()
     paths = [network.path_space.parse(path) for path in LONGEST]
     priority = raised(condition.priority)
+    took_ms = []
+    rest_ms = []
     with condition.beside():
         for number in range(20):  # the load has begun, and caches are warm
             _segments_ms(network, images[number % len(images)], paths[number % 2])
-        for block in blocks:
-            took_ms, rest_ms = [], []
-            for _ in range(BLOCK):
-                priority.between_frames()
-                begun_ms, image = now_ms(), rng.choice(images)
-                times = [one for path in paths for _, one in _segments_ms(network, image, path)]
-                took_ms.append(times)
-                rest_ms.append(now_ms() - begun_ms - sum(times))
-                time.sleep(max(begun_ms + period_ms - now_ms(), 0.001) / 1000.0)
-            took = np.array(took_ms, np.float32)
-            rest = np.array(rest_ms, np.float32)
-            file = _block_file(folder, name, block)
-            keep_arrays(file, took_ms=took, rest_ms=rest, priority=priority.in_force)
-            total_ms = np.array(took_ms).sum(1)
-            low, high = np.quantile(total_ms, (0.5, 0.99))
-            print(f'{name}: block {block}, median {low:.1f} ms, p99 {high:.1f} ms', flush=True)
+        for _ in range(frames):
+            priority.between_frames()
+            begun_ms = now_ms()
+            image = rng.choice(images)
+            times = [one for path in paths for _, one in _segments_ms(network, image, path)]
+            took_ms.append(times)
+            rest_ms.append(now_ms() - begun_ms - sum(times))
+            time.sleep(max(begun_ms + period_ms - now_ms(), 0.001) / 1000.0)
+    took = np.array(took_ms, np.float32)
+    rest = np.array(rest_ms, np.float32)
+    keep_arrays(file, took_ms=took, rest_ms=rest, priority=priority.in_force)
+    low, high = np.quantile(took.sum(1), (0.5, 0.99))
+    print(f'median {low:.1f} ms, p99 {high:.1f} ms', flush=True)
 
 
 def raised(mode: str) -> ThreadPriority:
@@ -203,19 +194,16 @@ def read_traces(
     """
     work_ms, found = np.array([costs_ms[f'{OURS} {key}'] for key in keys]), {}
     for name in CONDITIONS:
-        files = sorted(_block_file(folder, name, 0).parent.glob('*[0-9].npz'))
-        if not files:
+        file = _trace_file(folder, name)
+        if not file.is_file():
             raise ValueError(f'no frame of {name} is recorded in {folder}: run with --only trace')
-        blocks = [np.load(file) for file in files]
-        found[name] = Trace(
-            work_ms,
-            *(np.concatenate([block[part] for block in blocks]) for part in ('took_ms', 'rest_ms')),
-        )
+        with np.load(file) as kept:
+            found[name] = Trace(work_ms, kept['took_ms'], kept['rest_ms'])
     return found
 
 
-def _block_file(folder: Path, condition: str, block: int) -> Path:
-    return folder / condition.replace(' ', '-') / f'{block:03d}.npz'
+def _trace_file(folder: Path, condition: str) -> Path:
+    return folder / f'{condition.replace(" ", "-")}.npz'
 
 
 def _segments_ms(network: Network, image: np.ndarray, path) -> list[tuple[str, float]]:

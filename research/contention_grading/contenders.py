@@ -11,6 +11,7 @@ import sys
 import time
 
 import numpy as np
+from scipy.ndimage import uniform_filter1d
 
 RATES_HZ = {'radar': 20.0, 'fusion': 20.0, 'lidar': 10.0}
 SEED = 4
@@ -31,21 +32,15 @@ def radar():
     real = rng.normal(size=shape)
     cube = (real + 1j * rng.normal(size=shape)).astype(np.complex64)
     window = np.hanning(_SAMPLES).astype(np.float32)
+    whole = 2 * (_TRAINING + _GUARD) + 1
+    guarded = 2 * _GUARD + 1
 
     def work() -> int:
         ranges = np.fft.fft(cube * window, axis=2)
         doppler = np.fft.fftshift(np.fft.fft(ranges, axis=1), axes=1)
         power = np.square(np.abs(doppler)).sum(axis=0)
-        total = np.cumsum(
-            np.pad(power, ((0, 0), (_TRAINING + _GUARD + 1, _TRAINING + _GUARD))), axis=1
-        )
-        whole = 2 * (_TRAINING + _GUARD) + 1
-        guarded = 2 * _GUARD + 1
-        around = total[:, whole:] - total[:, :-whole]
-        inner = (
-            total[:, _TRAINING + guarded : _TRAINING + guarded + _SAMPLES]
-            - total[:, _TRAINING : _TRAINING + _SAMPLES]
-        )
+        around = whole * uniform_filter1d(power, whole, axis=1, mode='constant')
+        inner = guarded * uniform_filter1d(power, guarded, axis=1, mode='constant')
         return int((power > 4.0 * (around - inner) / (2 * _TRAINING)).sum())
 
     return work

@@ -120,7 +120,7 @@ def print_outcomes(title: str, rows: Mapping[str, Outcome]) -> None:
     """One table."""
     show(
         title,
-        ' | AP | violations % | unavoidable % | switches % | bound missed % | AP in time | us a frame | longest late',
+        ' | AP | violations % | unavoidable % | bound missed % | AP in time | us a frame | longest late',
         [(name, *asdict(outcome).values()) for name, outcome in rows.items()],
     )
 

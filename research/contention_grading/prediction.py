@@ -1,9 +1,9 @@
 """What a candidate (a path, or one of several models) will take on the next frame, from the delays of those that ran.
 
-All predictors answer to one protocol, and `timing.calibration.BoundCalibrator` turns the prediction of any of them
-into a bound that is missed with the target probability: a poor predictor costs tightness, not safety. The contention
-paper's reactive methods, which predict nothing, are the policies `reactive_1` and `reactive_n` of
-`policies/baselines.py`.
+Each `observe`s the delay of a frame and `predict_ms` the next of a candidate; `timing.calibration.BoundCalibrator`
+turns the predictions of any into bounds that are missed with the target probability: a poor one costs tightness, not
+safety. The contention paper's reactive methods, which predict nothing, are the policies `reactive_1` and `reactive_n`
+of `policies/baselines.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -24,16 +23,6 @@ _FALL = 0.04  # part of the way down that what was followed takes per frame
 # Drift of the sums per frame, and the sum at which a change is detected; standard deviations.
 _SLACK = 1.5
 _ALARM = 8.0
-
-
-class DelayPredictor(Protocol):
-    """Predicts delays of candidates, each by its name. Costs far below 0.05 ms per frame."""
-
-    def observe(self, candidate: str, delay_ms: float) -> None:
-        """Takes in what a frame took, ms."""
-
-    def predict_ms(self, candidate: str) -> float:
-        """Expected delay in ms of a candidate on the next frame, > 0."""
 
 
 class LaggedRegression:

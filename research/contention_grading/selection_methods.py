@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
-from prediction import AdaptiveRegression, DelayPredictor, LaggedRegression
+from prediction import AdaptiveRegression, LaggedRegression
 
 from deadline_perception.core.execution_path import (
     MODEL,
@@ -36,14 +35,11 @@ _WIDTH = math.log(8.0)
 _FIRST = math.log(1.25)
 
 
-class Method(Protocol):
-    """Chooses a model for each frame."""
-
-    def choose(self) -> str:
-        """The model for the next frame."""
+class Method:
+    """Chooses a model for each frame: `choose` gives its name."""
 
     def observe(self, model: str, delay_ms: float) -> None:
-        """What the frame took."""
+        """What the frame took; some learn nothing from it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Terms:
     late_at_level: np.ndarray | None = None
 
 
-class Fixed:
+class Fixed(Method):
     """Always one model."""
 
     def __init__(self, model: str) -> None:
@@ -77,11 +73,8 @@ class Fixed:
     def choose(self) -> str:
         return self._model
 
-    def observe(self, model: str, delay_ms: float) -> None:
-        """Learns nothing: it is fixed."""
 
-
-class Oracle:
+class Oracle(Method):
     """Knows what no method can, and takes the model with the greatest AP - cost * P(late): what is possible at all.
 
     Args:
@@ -99,9 +92,6 @@ class Oracle:
 
     def choose(self) -> str:
         return next(self._choices)
-
-    def observe(self, model: str, delay_ms: float) -> None:
-        """Learns nothing: it knows."""
 
 
 class _Ladder:
@@ -132,7 +122,7 @@ class _Ladder:
         return np.array([self.quality(path) for path in paths])
 
 
-class PolicyMethod:
+class PolicyMethod(Method):
     """A policy that learns from how frames went, made of the models as paths, their forecast and their quality."""
 
     def __init__(self, terms: Terms, make: Callable[[PathSpace, _Ladder, _Ladder], Policy]) -> None:
@@ -155,7 +145,7 @@ def reactive(terms: Terms, *, to_the_lowest: bool) -> PolicyMethod:
     return PolicyMethod(terms, partial(Reactive, to_the_lowest=to_the_lowest, rungs=rungs))
 
 
-class Predicting:
+class Predicting(Method):
     """The best model whose predicted delay is in time, or, with a calibrator, whose bound is; else the one that is
     fastest on the idle machine, whatever is predicted.
 
@@ -165,7 +155,7 @@ class Predicting:
 
     def __init__(
         self,
-        predictor: DelayPredictor,
+        predictor: AdaptiveRegression | LaggedRegression | WrongPredictor,
         terms: Terms,
         *,
         calibrated: bool,
@@ -197,7 +187,7 @@ class Predicting:
         self._predictor.observe(model, delay_ms)
 
 
-class Ours:
+class Ours(Method):
     """The detector's own: a predicted slowdown times the calibration factor, and the best path whose bound fits."""
 
     def __init__(self, terms: Terms, alpha: float = ALPHA) -> None:

@@ -120,7 +120,6 @@ class Outcome:
             differs).
         violations: share of frames longer than allowed, percent.
         unavoidable: share of frames in which not even the fastest model was in time, percent.
-        switches: changes of model per 100 frames.
         bound_misses: share of frames beyond prediction or bound, percent; NaN without one.
         ap_in_time: the same mean, with 0 for frames longer than allowed.
         decision_us: mean time of predicting, choosing and learning.
@@ -130,7 +129,6 @@ class Outcome:
     ap: float
     violations: float
     unavoidable: float
-    switches: float
     bound_misses: float
     ap_in_time: float
     decision_us: float
@@ -160,7 +158,6 @@ def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms
         ap=float(qualities.mean()),
         violations=100.0 * float(late.mean()),
         unavoidable=100.0 * float((trace.min(1) >= terms.threshold_ms).mean()),
-        switches=100.0 * np.count_nonzero(np.diff(chosen)) / len(trace),
         bound_misses=100.0 * getattr(method, 'misses', math.nan) / len(trace),
         ap_in_time=float((qualities * ~late).mean()),
         decision_us=1000.0 * spent_ms / len(trace),

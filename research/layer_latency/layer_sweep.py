@@ -2,8 +2,8 @@
 
 A layer is timed as the middle one of three, because the first and the last of a network also take over what begins and
 ends it (Jetson paper, section 3.3.1). Measurements go round over all layers, a few runs each time, in an order that is
-drawn anew in every round: what drifts with time reaches all layers alike. A layer is left out once the confidence
-interval of its median is narrow enough. Weights stay in the caches between the runs of a layer, as far as they fit.
+drawn anew in every round: what drifts with time reaches all layers alike. Weights stay in the caches between the runs
+of a layer, as far as they fit.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from layers import ConvolutionShape
+from scipy.stats import quantile_test
 from step_latency import StepModel, fit_step_model
 from torch.nn.functional import conv2d
 
@@ -25,12 +26,6 @@ from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
 _OUTER_CHANNELS = 4  # of the layers around the measured one: few, so that they cost little
-_LEAST_VISITS = 9
-_MOST_VISITS = 200
-_NARROW = (
-    0.005  # half the 95 % confidence interval of a median over it; usually the time is over before
-)
-_Z_95 = 1.96
 Samples = dict[ConvolutionShape, list[float]]
 
 
@@ -54,27 +49,12 @@ class Sweep:
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 
-def is_known(samples_ms: Sequence[float]) -> bool:
-    """Whether the median of these durations is known well enough, or will not be."""
-    if len(samples_ms) < _LEAST_VISITS:
-        return False
-    return len(samples_ms) >= _MOST_VISITS or median_uncertainty(samples_ms) <= _NARROW
-
-
 def median_uncertainty(samples_ms: Sequence[float]) -> float:
-    """Half the width of the 95 % confidence interval of the median, relative to the median.
-
-    The interval runs between two order statistics, so nothing is assumed of the distribution; infinite below six
-    samples, which bound no median with that confidence.
-    """
-    count = len(samples_ms)
-    if count < 6:
-        return math.inf
-    ordered = sorted(samples_ms)
-    below = (count - 1 - _Z_95 * math.sqrt(count)) / 2
-    rank = max(0, math.floor(below))
-    width = ordered[count - 1 - rank] - ordered[rank]
-    return width / (2.0 * statistics.median(ordered))
+    """Half the width of the 95 % confidence interval of the median, relative to the median; infinite below six samples,
+    which bound no median with that confidence."""
+    interval = quantile_test(samples_ms, p=0.5).confidence_interval(0.95)
+    width = interval.high - interval.low
+    return math.inf if math.isnan(width) else width / (2.0 * statistics.median(samples_ms))
 
 
 class LayerTimer:
@@ -114,23 +94,19 @@ class LayerTimer:
 
 
 def measure_layers(shapes: Iterable[ConvolutionShape], limit_ms: float) -> Samples:
-    """Durations of layers in ms, measured until all are known well enough, or the time is over; blocks."""
+    """Durations of layers in ms, measured until the time is over; blocks."""
     timer = LayerTimer()
     samples_ms = {shape: [] for shape in shapes}
     until_ms = now_ms() + limit_ms
     rng = random.Random(0)
-    open_layers = list(samples_ms)
-    while open_layers:
-        rng.shuffle(open_layers)
-        for shape in open_layers:
+    while True:
+        for shape in rng.sample(list(samples_ms), len(samples_ms)):
             samples = samples_ms[shape]
             runs = round(_VISIT_MS / samples[-1]) if samples else 1
             times_ms = timer.time_layer(shape, min(max(runs, 1), _MOST_RUNS))
             samples.append(statistics.median(times_ms))
             if now_ms() > until_ms:
                 return samples_ms
-        open_layers = [one for one in open_layers if not is_known(samples_ms[one])]
-    return samples_ms
 
 
 @dataclass(frozen=True)

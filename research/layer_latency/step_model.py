@@ -2,12 +2,12 @@
 
     python research/layer_latency/step_model.py [--quick]
 
-Beside every model stand latency linear in operations and a random forest, which predicts the time of an operation.
+Beside every model stands latency linear in operations, learnt from four values spread evenly.
 
 1. Sweeps of channels, filters and input width: the steps are found in the whole sweep, the bounds from four of its
-   values; error on the others. Linear and forest learn from four values spread evenly.
+   values; error on the others.
 2. Held-out sparse sweeps (Jetson paper, section 3.4.3): nine other numbers of filters, steps from the first sweep,
-   bounds from four values each. Linear learns from four, spread evenly; the forest from those and the first sweep, too.
+   bounds from four values each.
 All layers are measured in turns. Prints a table and writes results/step_model.json.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +28,6 @@ from layer_sweep import (
     median_uncertainty,
 )
 from layers import ConvolutionShape
-from sklearn.ensemble import RandomForestRegressor
 from step_latency import fit_line
 
 from deadline_perception.core.device import read_device_facts
@@ -37,9 +35,7 @@ from deadline_perception.core.device import read_device_facts
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
 
-SEED = 11  # of the forest
 SIDE = 28  # height and width of the swept layers' input in px, where they are not swept
-TREES = 300
 LONGEST_MS = 300_000.0  # to measure
 
 
@@ -57,54 +53,25 @@ CPU = Plan(range(10, 267), range(1, 131), range(10, 75), range(100, 244, 16))
 QUICK = Plan(range(10, 75), range(1, 67), range(10, 43), range(100, 244, 72))
 
 
-def features(shapes: list[ConvolutionShape]) -> np.ndarray:
-    """What the forest sees: the dimensions, and what follows from them."""
-    names = 'in_channels out_channels kernel stride height width operations load_bytes store_bytes'
-    rows = [[getattr(shape, name) for name in names.split()] for shape in shapes]
-    return np.array(rows, float)
-
-
-def predict_simply(
-    asked: list[ConvolutionShape],
-    linear_from: list[ConvolutionShape],
-    forest_from: list[ConvolutionShape],
-    measured: Samples,
-) -> dict[str, np.ndarray]:
-    """What the two baselines say of the layers asked for, ms, having learned from others."""
-
-    def operations(shapes: list[ConvolutionShape]) -> np.ndarray:
-        return np.array([shape.operations for shape in shapes], float)
-
-    line = fit_line(operations(linear_from), latencies_of(linear_from, measured))
-    costs = latencies_of(forest_from, measured) / operations(forest_from)
-    forest = RandomForestRegressor(TREES, random_state=SEED).fit(
-        features(forest_from), np.log(costs)
-    )
-    return {
-        'linear in operations': line.slope_ms * operations(asked) + line.intercept_ms,
-        'random forest': operations(asked) * np.exp(forest.predict(features(asked))),
-    }
-
-
 def latencies_of(shapes: list[ConvolutionShape], measured: Samples) -> np.ndarray:
     """Median latencies in ms."""
     return np.array([statistics.median(measured[shape]) for shape in shapes])
 
 
-def errors_of_sweep(
-    sweep: Sweep, measured: Samples, known: Sequence[ConvolutionShape] = ()
-) -> dict[str, float]:
-    """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`,
-    too."""
+def linear_error(sweep: Sweep, measured: Samples) -> float:
+    """Mean absolute error, as a share, of a line over operations that was learnt from four values spread evenly."""
     reached = [shape for shape in sweep.shapes if measured[shape]]
     places = np.linspace(0, len(reached) - 1, 4)
     four = [reached[round(place)] for place in places]
     others = [shape for shape in reached if shape not in four]
-    observed = latencies_of(others, measured)
-    return {
-        name: float(np.mean(np.abs(predicted / observed - 1.0)))
-        for name, predicted in predict_simply(others, four, [*four, *known], measured).items()
-    }
+    line = fit_line(operations_of(four), latencies_of(four, measured))
+    predicted = line.slope_ms * operations_of(others) + line.intercept_ms
+    return float(np.mean(np.abs(predicted / latencies_of(others, measured) - 1.0)))
+
+
+def operations_of(shapes: list[ConvolutionShape]) -> np.ndarray:
+    """How many each layer has."""
+    return np.array([shape.operations for shape in shapes], float)
 
 
 def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
@@ -129,7 +96,7 @@ def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
     return found_in, held_out
 
 
-def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
+def sweep_record(result: SweepResult, measured: Samples) -> dict:
     """What the result file says of a sweep; errors are shares."""
     return {
         'name': result.sweep.name,
@@ -140,7 +107,7 @@ def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
         'fitted_error': result.model.error,
         'four_values': result.few_values,
         'four_error': result.few_error,
-        'baselines': baselines,
+        'linear_error': linear_error(result.sweep, measured),
     }
 
 
@@ -148,12 +115,12 @@ def judge(run: Run, report: dict) -> None:
     """Holds the errors against what was to be reached on this kind of device."""
     channels = report['sweeps'][0]
     sparse = report['sparse']
-    linear = 'linear in operations'
-    for name, error, other in (
-        ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
-        ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
+    for name, errors in (
+        ('channel sweep from four', channels),
+        ('sparse sweeps from four', sparse),
     ):
-        run.goal(f'{name}, relative to {linear}', error / other, most=1.0 / 3.0)
+        relative = errors['four_error'] / errors['linear_error']
+        run.goal(f'{name}, relative to linear in operations', relative, most=1.0 / 3.0)
 
 
 def print_report(report: dict, results: list[SweepResult], device: str) -> None:
@@ -162,10 +129,10 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
     for result, record in zip(results, report['sweeps']):
         what = f'{result.sweep.name}, from four values'
         rows.append((what, str(result.model), result.few_error))
-        rows += [(what, *item) for item in record['baselines'].items()]
+        rows.append((what, 'linear in operations', record['linear_error']))
     what = f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps, from four values each'
     rows.append((what, 'the same steps', report['sparse']['four_error']))
-    rows += [(what, *item) for item in report['sparse']['baselines'].items()]
+    rows.append((what, 'linear in operations', report['sparse']['linear_error']))
     show(
         f'mean error of predicted layer times on {device}',
         ('what', 'model', 'error'),
@@ -186,14 +153,7 @@ def main(run: Run) -> None:
     measured = measure_layers(layers, 15_000.0 if run.quick else LONGEST_MS)
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
-    first = [shape for shape in swept[0].shapes if measured[shape]]
-    records = [
-        *(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
-        *(
-            sweep_record(result, errors_of_sweep(result.sweep, measured, first))
-            for result in sparse
-        ),
-    ]
+    records = [sweep_record(result, measured) for result in (*results, *sparse)]
     held_out_records = records[len(results) :]
     report = {
         'device': facts,
@@ -203,11 +163,8 @@ def main(run: Run) -> None:
         'uncertainty_of_medians': statistics.median(map(median_uncertainty, measured.values())),
         'sweeps': records,
         'sparse': {
-            'four_error': statistics.fmean(record['four_error'] for record in held_out_records),
-            'baselines': {
-                model: statistics.fmean(record['baselines'][model] for record in held_out_records)
-                for model in held_out_records[0]['baselines']
-            },
+            name: statistics.fmean(record[name] for record in held_out_records)
+            for name in ('four_error', 'linear_error')
         },
     }
     print_report(report, results, str(facts))

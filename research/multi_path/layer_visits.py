@@ -139,19 +139,13 @@ class CoRunner:
         context = multiprocessing.get_context('spawn')  # a forked process cannot use CUDA
         self._device = device
         self._utilisation = context.Value('d', 0.0)
-        self._busy_s = context.Value('d', 0.0)
         self._worked_s = context.Value('d', 0.0)
         self._ready = context.Event()
         self._process = context.Process(
             target=_run_co_runner,
             daemon=True,
-            args=(device, threads, self._utilisation, self._busy_s, self._worked_s, self._ready),
+            args=(device, threads, self._utilisation, self._worked_s, self._ready),
         )
-
-    @property
-    def busy_s(self) -> float:
-        """CPU time that it had used after its last layer, s; 0 before its first."""
-        return self._busy_s.value
 
     @property
     def worked_s(self) -> float:
@@ -177,7 +171,7 @@ class CoRunner:
         time.sleep(2 * _CO_RUNNER_PERIOD_S)
 
 
-def _run_co_runner(device: str, threads: int, utilisation, busy_s, worked_s, ready) -> None:
+def _run_co_runner(device: str, threads: int, utilisation, worked_s, ready) -> None:
     import torch
 
     use_threads(threads)
@@ -198,7 +192,6 @@ def _run_co_runner(device: str, threads: int, utilisation, busy_s, worked_s, rea
                 next(turns)()
                 synchronise(device)
                 ended = time.monotonic()
-                busy_s.value = time.process_time()
                 worked_s.value += ended - before
             # The last layer outlasts its time; so does the pause then.
             time.sleep((ended - started) * (1 - part) / part if part else _CO_RUNNER_PERIOD_S)

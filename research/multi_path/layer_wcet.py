@@ -5,8 +5,8 @@
 Layers are those of table VI of the multi-path paper. The interval model is fitted to other layers of the same families,
 in the same rounds; the table's layers take no part. A round visits every layer in random order; rounds go through the
 utilisations of a second process that runs convolutions and group norms on the same device for that part of the time;
-what it achieved is recorded, and a goal is missed where it is off by more than 0.1. Rounds in which further programs
-ran are left out and counted. Counts come from geometry.
+what it achieved is recorded, and a goal is missed where it is off by more than 0.1; other programs should rest. Counts
+come from geometry.
 
 A visit runs a layer five times and times the last four. Judged are all of them, against the WCET plus an allowance: the
 longest interruption of a fitted layer at that utilisation. Interrupted are runs in which the system took the processor
@@ -23,13 +23,11 @@ Writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -45,14 +43,12 @@ from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.extras.evaluation.sample_size import bounded_share
-from deadline_perception.timing.contention.sensors import read_cpu_times
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from layers import ConvolutionShape, GroupNormShape, LayerShape
 from parts.harness import Run, option, run_script, show
 
 UTILISATIONS = (0.0, 0.5, 1.0)
-FOREIGN_CORES = 0.05  # part of a core that programs other than the network and the co-runner may take in a round
 CO_RUNNER_OFF = 0.1  # most that the co-runner's utilisation may differ from the one that was set
 GOALS = {'convolution': 0.15, 'group_norm': 0.25}  # mean over-estimate of the longest time
 
@@ -122,46 +118,13 @@ class Times:
         return MeasuredLayer(counts, min(float(np.mean(self.execution)), worst), worst)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Round:
-    """A visit of every layer; how long it took, for how much of it the co-runner worked, in s, and the cores that other
-    programs kept busy meanwhile."""
+    """A visit of every layer; how long it took, and for how much of it the co-runner worked, s."""
 
-    visits: dict[LayerShape, LayerVisit] = field(default_factory=dict)
-    seconds: float = 0.0
-    co_runner_s: float = 0.0
-    foreign_cores: float = 0.0
-
-
-@contextmanager
-def watched(co_runner: CoRunner) -> Iterator[Round]:
-    """A round to fill in; at its end the work of the co-runner, and of programs other than it and this one, is
-    noted."""
-
-    def clocks() -> tuple[float, float, float]:
-        own_s = time.process_time() + co_runner.busy_s
-        return (
-            time.monotonic(),
-            read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s,
-            co_runner.worked_s,
-        )
-
-    found = Round()
-    before = clocks()
-    yield found
-    after = clocks()
-    found.seconds, foreign_s, found.co_runner_s = (
-        late - early for early, late in zip(before, after)
-    )
-    found.foreign_cores = max(0.0, foreign_s / found.seconds)
-
-
-def undisturbed(rounds: list[Round]) -> list[Round]:
-    """Rounds without other programs, since these would be co-runners too; at least the quieter half."""
-    quiet = [found for found in rounds if found.foreign_cores <= FOREIGN_CORES]
-    half = -(-len(rounds) // 2)
-    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[:half]
-    return max(quiet, quieter_half, key=len)
+    visits: dict[LayerShape, LayerVisit]
+    seconds: float
+    co_runner_s: float
 
 
 def times_of(rounds: list[Round], on_gpu: bool, alone: bool) -> dict[LayerShape, Times]:
@@ -213,9 +176,11 @@ def measure_layers(device: str, threads: int, seconds: float) -> dict[float, lis
         while time.monotonic() < end or not rounds[UTILISATIONS[-1]]:
             for utilisation in UTILISATIONS:
                 co_runner.use(utilisation)
-                with watched(co_runner) as found:
-                    found.visits = visit_all(calls, device, rng)
-                rounds[utilisation].append(found)
+                begun_s = time.monotonic()
+                worked_s = co_runner.worked_s
+                visits = visit_all(calls, device, rng)
+                taken_s = time.monotonic() - begun_s
+                rounds[utilisation].append(Round(visits, taken_s, co_runner.worked_s - worked_s))
     return rounds
 
 
@@ -326,28 +291,18 @@ def main(run: Run) -> None:
     processor = Processor.of(facts, measure_bandwidth_gb_s(args.device))
     counts = {shape: LayerCounts.of(shape, processor) for shape in (*TABLE_VI, *FITTED)}
     rounds = measure_layers(args.device, args.threads, args.seconds)
-    kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
     on_gpu = facts.kind == 'cuda'
-    times = {busy: times_of(found, on_gpu, busy == 0.0) for busy, found in kept.items()}
+    times = {busy: times_of(found, on_gpu, busy == 0.0) for busy, found in rounds.items()}
     rows = judge_layers(times, processor, counts)
-    co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
+    co_runner = {utilisation: achieved(found) for utilisation, found in rounds.items()}
     summary = summarise(rows, co_runner)
     if facts.kind != 'cpu':
         run.name = f'layer_wcet_{facts.slug}'
-    told = {
-        str(utilisation): {
-            'measured': len(found),
-            'kept': len(kept[utilisation]),
-            'co_runner_achieved': co_runner[utilisation],
-            'foreign_cores_at_most': max(one.foreign_cores for one in kept[utilisation]),
-        }
-        for utilisation, found in rounds.items()
-    }
     run.write(
         device=facts,
         processor=processor,
         seconds=args.seconds,
-        rounds=told,
+        rounds={str(utilisation): len(found) for utilisation, found in rounds.items()},
         summary=summary,
         layers=rows,
         fitted_layers=len(FITTED),

@@ -54,6 +54,7 @@ from parts.harness import ROOT, Run, option, run_script, show
 
 BACKWARD = 3  # a backward pass takes two products of the forward pass's size, one for inputs and one for weights
 DRAWN_STEPS = 400  # over which the operations of a strategy's steps are averaged
+LEARNING_RATE = 6e-4
 OURS = 'sandwich'
 RIVALS = ('ns-rs', 'rs-rs')  # the best two of the paper's table IV, on its longest path
 COMPARED = (OURS, *RIVALS)
@@ -140,7 +141,7 @@ def train(
     trainer = Trainer(
         fresh_network(args, source.class_names, seed),
         source,
-        TrainingPlan(steps=steps, batch=args.batch, learning_rate=args.learning_rate, seed=seed),
+        TrainingPlan(steps=steps, batch=args.batch, learning_rate=LEARNING_RATE, seed=seed),
         STRATEGIES[strategy],
     )
     began = time.monotonic()
@@ -202,7 +203,6 @@ def main(run: Run) -> None:
     if run.quick:
         args.seeds = 1
         args.steps = 2
-        args.images = 6
         args.batch = 1
     training = read_coco(args.data / 'train.json')
     validation = read_coco(args.data / 'val.json')
@@ -210,7 +210,7 @@ def main(run: Run) -> None:
         training = Sequence(training.name, training.class_names, training.frames[:20])
     network = fresh_network(args, training.class_names, 0)
     source = SampleSource([training], [1.0], network.input_size, network.class_names)
-    frames = annotated_frames(validation, args.images)
+    frames = annotated_frames(validation, 6 if run.quick else None)
     ground_truths = [
         relabelled(frame.ground_truth, validation.class_names, network.class_names)
         for frame in frames
@@ -253,7 +253,7 @@ def main(run: Run) -> None:
         device=facts,
         start='random weights',
         batch=args.batch,
-        learning_rate=args.learning_rate,
+        learning_rate=LEARNING_RATE,
         steps_of_the_full_path=args.steps,
         operations_per_image_and_step={
             name: round(cost.mean(STRATEGIES[name])) for name in COMPARED
@@ -276,8 +276,6 @@ if __name__ == '__main__':
             '--steps': option(23, 'compute of a run in steps of the full path', least=1),
             '--seeds': option(2, least=1),
             '--batch': option(4, least=1),
-            '--learning-rate': option(6e-4),
-            '--images': option(None, 'validation images, all without', type=int),
             '--device': option('cpu'),
         },
         quick='one seed, two steps, six images',

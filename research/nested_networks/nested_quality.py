@@ -5,13 +5,12 @@ thesis.
 
 Times are medians of whole jobs, crop to scores, of all levels in turn, on rendered signs of many sizes. Accuracy is
 that of the file beside the weights (deadline-perception evaluate), of signs alone, as the thesis's classifier knows
-signs alone. Total accuracy (Problem 3.1) follows from both for a sign that the vehicle drives towards, exactly, and by
-Monte Carlo as a check. Prints tables, writes results/nested_quality.json and .png; with --quick below out/benchmarks.
+signs alone. Total accuracy (Problem 3.1) follows from both for a sign that the vehicle drives towards. Prints tables,
+writes results/nested_quality.json and .png; with --quick below out/benchmarks.
 """
 
 from __future__ import annotations
 
-import math
 import random
 import sys
 from pathlib import Path
@@ -41,7 +40,6 @@ SPEED_MPS = 13.9  # 50 km/h
 # A sign 0.75 m wide in an image of 640 px and 90 degrees, which is 8 px wide, the smallest width measured, at 30 m.
 APPROACH = Approach(distance_m=30.0, size_px_m=240.0, largest_px=32)
 PERIODS_MS = (10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 500.0, 750.0, 1000.0)
-TRIALS = 100_000
 HELD_OUT_SEED = 2000
 
 
@@ -68,33 +66,6 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
         }
         for times in times_ms
     ]
-
-
-def deviations(quality: TotalAccuracy) -> list[float]:
-    """Distances of Monte Carlo from the exact value, in standard errors, of every level and period that chance
-    moves."""
-    rng = np.random.default_rng(0)
-    found = []
-    for level in range(len(quality.table.levels)):
-        for period_ms in PERIODS_MS[2:]:
-            share, error = sampled(quality, level, period_ms, rng)
-            if error > 0.0:
-                exact = quality.quality(level, period_ms, SPEED_MPS)
-                found.append(abs(share - exact) / error)
-    return found
-
-
-def sampled(
-    quality: TotalAccuracy, level: int, period_ms: float, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Total accuracy by Monte Carlo, and its standard error."""
-    widths = np.array(quality.approach.widths_px(period_ms, SPEED_MPS))
-    accuracies = [quality.table.at(level, width) for width in widths]
-    areas = widths**2
-    is_right = rng.random((TRIALS, len(widths))) < accuracies
-    won = is_right @ areas
-    share = float(np.mean(2 * won > areas.sum()))
-    return share, math.sqrt(share * (1.0 - share) / TRIALS)
 
 
 def draw(result: dict, file: Path) -> None:
@@ -140,11 +111,6 @@ def show_levels(result: dict) -> None:
         ],
         words=0,
     )
-    check = result['monte_carlo']
-    print(
-        f'Monte Carlo of {check["trials"]} trials lies {check["largest_deviation"]:.1f} standard errors from the '
-        f'exact TOT at most, of {check["values"]} values'
-    )
 
 
 def main(run: Run) -> None:
@@ -167,7 +133,6 @@ def main(run: Run) -> None:
     in_force = priority.in_force
     priority.restore()
     facts = read_device_facts('cpu')
-    found = deviations(quality)
     result = {
         'device': facts.name,
         'threads': 1,
@@ -192,11 +157,6 @@ def main(run: Run) -> None:
             }
             for number, path in enumerate(network.path_space)
         ],
-        'monte_carlo': {
-            'trials': TRIALS,
-            'values': len(found),
-            'largest_deviation': round(max(found, default=0.0), 2),
-        },
     }
     show_levels(result)
     run.write(**result)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache
+
+import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -75,7 +76,8 @@ class Reactive(FixedPath):
     ) -> None:
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
         best = FrontierPolicy(path_space, forecast, quality, paths=paths).starts()
-        self.ladder = spread_evenly(best, rungs)
+        places = spread_evenly([time_ms for _, time_ms, _ in best], rungs)
+        self.ladder = [best[place][0] for place in places]
         super().__init__(self.ladder[0], forecast, quality)
         self._to_the_lowest = to_the_lowest
         self._rung = 0
@@ -89,17 +91,10 @@ class Reactive(FixedPath):
         self._path = self.ladder[self._rung]
 
 
-def spread_evenly(
-    frontier: list[tuple[ExecutionPath, float, float]], rungs: int
-) -> list[ExecutionPath]:
-    """Paths of a frontier nearest to times spread evenly on a logarithmic scale, both ends among them, each once: of
-    path, time in ms and quality, ascending, at most as many as rungs, of which there are at least 2."""
-    logs = [math.log(max(time_ms, 1e-9)) for _, time_ms, _ in frontier]
-    width = logs[-1] - logs[0]
-    wanted = [logs[0] + width * step / (rungs - 1) for step in range(rungs)]
-
-    def nearest_to(log: float) -> int:
-        return min(range(len(logs)), key=lambda index: abs(logs[index] - log))
-
-    nearest = set(map(nearest_to, wanted))
-    return [frontier[index][0] for index in sorted(nearest)]
+def spread_evenly(times_ms: Sequence[float], count: int) -> list[int]:
+    """Places of the times, ascending, that are nearest to as many spread evenly on a logarithmic scale, both ends among
+    them, each once."""
+    logs = np.log(np.maximum(times_ms, 1e-9))
+    wanted = np.linspace(logs[0], logs[-1], count)
+    nearest = np.abs(logs - wanted[:, None]).argmin(1)
+    return np.unique(nearest).tolist()

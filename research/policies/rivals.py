@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from baselines import FixedPath
+from baselines import FixedPath, spread_evenly
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath
@@ -153,11 +153,8 @@ class PressureTiers(_ChosenOnce):
         self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
     ) -> None:
         super().__init__(paths, forecast, quality)
-        logs = np.log(self._ms)
-        wanted = np.linspace(logs[0], logs[-1], _RAMS_TIERS)
-        nearest = np.abs(logs - wanted[:, None]).argmin(1)
-        self._tiers = nearest.tolist()
-        self._tier = _RAMS_TIERS - 1
+        self._tiers = spread_evenly(self._ms, _RAMS_TIERS)
+        self._tier = len(self._tiers) - 1
         self._calm = 0
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
@@ -172,7 +169,7 @@ class PressureTiers(_ChosenOnce):
         if pressure > _RAMS_DOWN:
             self._tier = max(self._tier - 1, 0)
         elif self._calm >= _RAMS_CALM:
-            self._tier = min(self._tier + 1, _RAMS_TIERS - 1)
+            self._tier = min(self._tier + 1, len(self._tiers) - 1)
             self._calm = 0
 
 

@@ -1,5 +1,3 @@
-from copy import copy
-
 import numpy as np
 import pytest
 from expected_utility import ExpectedUtilityPolicy
@@ -29,21 +27,7 @@ def parts(make_forecast, make_quality):
     forecast = make_forecast(
         SPACE, lambda key: segment_ms.setdefault(key, float(rng.uniform(1.0, 12.0)))
     )
-    return forecast, make_quality({path: float(rng.uniform()) for path in PATHS}), {}
-
-
-def policy_of(parts, cost: float, ratios=(), **options):
-    """A policy whose frames have met some slowdowns; its frontiers are built once for each cost."""
-    forecast, quality, made = parts
-    belief = SlowdownBelief()
-    key = (cost, *options.items())
-    for ratio in ratios:
-        belief.observe(ratio)
-    if key not in made:
-        made[key] = ExpectedUtilityPolicy(SPACE, forecast, quality, miss_cost=cost, **options)
-    policy = copy(made[key])
-    policy._belief = belief
-    return policy, belief
+    return forecast, make_quality({path: float(rng.uniform()) for path in PATHS})
 
 
 def chance(belief: SlowdownBelief, forecast_ms: float, left_ms: float) -> float:
@@ -53,9 +37,11 @@ def chance(belief: SlowdownBelief, forecast_ms: float, left_ms: float) -> float:
 @settings(max_examples=25, deadline=None)
 @given(cost=COSTS, ratios=RATIOS, left_ms=st.floats(1.0, 400.0))
 def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_ms):
-    policy, belief = policy_of(parts, cost, ratios)
-    forecast, quality, _ = parts
-    late = [chance(belief, forecast.forecast_ms(path), left_ms) for path in PATHS]
+    forecast, quality = parts
+    policy = ExpectedUtilityPolicy(SPACE, forecast, quality, miss_cost=cost)
+    for ratio in ratios:
+        policy._belief.observe(ratio)
+    late = [chance(policy._belief, forecast.forecast_ms(path), left_ms) for path in PATHS]
     utilities = quality.table(PATHS) * (1.0 - np.array(late)) - cost * np.array(late)
     choice = policy.plan(left_ms, 1.5)
     assert utilities[PATHS.index(choice.path)] >= max(utilities) - 1e-6

@@ -1,6 +1,6 @@
 """Rankings of neurons compared: Optimal Brain Surgeon, magnitude, random, and the order that training left.
 
-    python research/subflow/importance.py [--shapes LeNet-5 KWS] [--seeds 3] [--iterations 300] [--threads 1] [--quick]
+    python research/subflow/importance.py [--shapes LeNet-5 KWS] [--seeds 3] [--iterations 300] [--quick]
 
 For each seed a network of the SubFlow paper's shapes is trained whole, ranked each way, and trained nested from there
 with the same batches and sub-networks; the order that training left, trained nested, is plain nested training. Accuracy
@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from rankings import Ranking
 from subflow_shapes import (
-    SHAPE_NAMES,
     SHAPES,
     Shape,
     accuracy_by_setting,
@@ -76,17 +75,15 @@ def main(run: Run) -> None:
         'settings': SETTINGS,
         'shapes': {},
     }
-    for shape in SHAPES:
-        if shape.name not in args.shapes:
-            continue
-        rows = result['shapes'][shape.name] = summary(measure(shape, run))
+    for name in args.shapes:
+        rows = result['shapes'][name] = summary(measure(SHAPES[name], run))
         cells = []
         for ranking, row in rows.items():
             for stage in ('untrained', 'nested', 'gain'):
                 values = [*row[stage], np.mean(row[stage])]
                 cells.append((ranking, stage, *(f'{value:.1f}' for value in values)))
         show(
-            f'{shape.name}: accuracy, %, mean of {args.seeds} seeds',
+            f'{name}: accuracy, %, mean of {args.seeds} seeds',
             ('ranking', '', *(f'u {setting}' for setting in SETTINGS), 'mean'),
             cells,
             words=0,
@@ -98,10 +95,10 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--shapes': option(['LeNet-5', 'KWS'], nargs='+', choices=SHAPE_NAMES),
+            '--shapes': option(['LeNet-5', 'KWS'], nargs='+', choices=SHAPES),
             '--seeds': option(4, 'networks of each shape', least=1),
             '--iterations': option(200, 'of nested training'),
-            '--threads': option(1, 'CPU threads'),
         },
         quick='one epoch',
+        threads=1,
     )

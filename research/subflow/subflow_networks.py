@@ -22,7 +22,6 @@ from elastic_training import ActiveDescent, gradients
 from element_form import ElementNetwork, activation_vector, element_masks
 from subflow_shapes import (
     BATCH,
-    SHAPE_NAMES,
     SHAPES,
     Shape,
     Split,
@@ -45,6 +44,15 @@ from parts.harness import Run, option, run_script, show, timed_ms, turns
 
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
 CONSTRUCTIONS = 2000
+SHOWN = (
+    'accuracy',
+    'accuracy_without_training',
+    'prefix_ms',
+    'narrow_ms',
+    'element_ms',
+    'training_ms',
+    'construction_us',
+)
 # Goals: the paper's figures for AlexNet (abstract; section VII-B and VII-D), and ours where they are higher.
 GOALS = {
     'inference_range': {'least': 6.7},
@@ -185,7 +193,7 @@ def measure(shape: Shape, run: Run) -> dict:
 
 def main(run: Run) -> None:
     args = run.args
-    shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
+    shapes = [shape for shape in SHAPES.values() if args.shape in (None, shape.name)]
     result = {
         'device': str(read_device_facts()),
         'repeats': args.repeats,
@@ -194,26 +202,14 @@ def main(run: Run) -> None:
     }
     for shape in shapes:
         found = result['shapes'][shape.name] = measure(shape, run)
-        rows = []
-        for setting, row in found['settings'].items():
-            times = [
-                f'{row[name]:.3f}' if name in row else '-'
-                for name in ('prefix_ms', 'narrow_ms', 'element_ms', 'training_ms')
-            ]
-            rows.append(
-                (
-                    f'{setting:.1f}',
-                    f'{row["accuracy"]:.1f}',
-                    f'{row["accuracy_without_training"]:.1f}',
-                    *times,
-                    f'{row["construction_us"]:.1f}',
-                )
-            )
         show(
             f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and {found["ordinary_ms"]:.3f} ms '
             'ordinary',
             'u | accuracy % | untrained % | prefix ms | narrow ms | element ms | training ms | built us',
-            rows,
+            [
+                (setting, *(row.get(name) for name in SHOWN))
+                for setting, row in found['settings'].items()
+            ],
             words=0,
         )
         for name, value in found['summary'].items():
@@ -225,7 +221,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--shape': option(None, 'one shape only', choices=SHAPE_NAMES),
+            '--shape': option(None, 'one shape only', choices=SHAPES),
             '--repeats': option(30, 'rounds of inference that count'),
             '--iterations': option(400, 'of nested training'),
         },

@@ -106,7 +106,7 @@ class Shape:
         return nn.Sequential(*layers[:-1])
 
 
-SHAPES = (
+_SHAPES = (
     Shape(
         'LeNet-5',
         ((1, 6, 5), (6, 16, 5)),
@@ -129,7 +129,7 @@ SHAPES = (
         12,
     ),
 )
-SHAPE_NAMES = [shape.name for shape in SHAPES]
+SHAPES = {shape.name: shape for shape in _SHAPES}
 
 
 def trained(shape: Shape, data: Split, quick: bool, seed: int = 0) -> nn.Sequential:

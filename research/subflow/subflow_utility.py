@@ -1,7 +1,7 @@
 """The SubFlow paper's Fig. 7, and its Table IV with Fig. 12: usefulness over deadlines, budget and actual time per
 speed.
 
-    python research/subflow/subflow_utility.py [--shape AlexNet] [--jobs 50000] [--iterations 200] [--quick]
+    python research/subflow/subflow_utility.py [--jobs 50000] [--iterations 200] [--quick]
 
 Fig. 7: at each deadline the elastic network runs the largest sub-network whose bound fits, the ordinary one runs
 always; an answer counts with its accuracy when it is in time and with nothing else. Table IV: a robot's budgets at 2 to
@@ -22,7 +22,6 @@ from statistics import fmean, median
 
 import torch
 from subflow_shapes import (
-    SHAPE_NAMES,
     SHAPES,
     Split,
     accuracy,
@@ -185,7 +184,7 @@ def plot(result: dict, file: Path) -> None:
 
 def main(run: Run) -> None:
     args = run.args
-    shape = next(shape for shape in SHAPES if shape.name == args.shape)
+    shape = SHAPES['AlexNet']
     data = shape.data()
     module = trained(shape, data, run.quick)
     network = made_elastic(module, data, SETTINGS)
@@ -252,7 +251,6 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--shape': option('AlexNet', choices=SHAPE_NAMES),
             '--jobs': option(50_000, 'of the robot, over all speeds', least=100),
             '--iterations': option(200, 'of nested training'),
         },
