@@ -105,7 +105,13 @@ def process_environment(threads: int) -> dict[str, str]:
     """
     if threads < 1:
         raise ValueError(f'threads is {threads}, expected at least 1')
-    environment = {'OMP_NUM_THREADS': str(threads), 'MKL_NUM_THREADS': str(threads), **_ALLOCATOR}
+    environment = {
+        **dict.fromkeys(('OMP_NUM_THREADS', 'MKL_NUM_THREADS'), str(threads)),
+        **_ALLOCATOR,
+        # Before glibc 2.38, freed aligned memory fits the same request no more once a small block has taken its edge:
+        # frames then touch 100 MB more, unless small blocks are merged as they are freed.
+        'GLIBC_TUNABLES': 'glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0',
+    }
     if (
         threads > 1
     ):  # threads that spin for each other hold the cores that other programs need, and wait longer

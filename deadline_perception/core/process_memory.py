@@ -15,7 +15,7 @@ from deadline_perception.core.stopwatch import now_ms
 
 # Some of what a frame allocates; its first run on a path touches the rest.
 _FRAME_BYTES = 2**25
-_BLOCK_BYTES = 2**20
+_BLOCK_BYTES = 2**18
 _PAGE_BYTES = 4096
 _HUGE_PAGE_BYTES = 2**21
 _MOST_COLLAPSING_MS = 1000.0
@@ -131,8 +131,8 @@ def use_huge_pages() -> None:
                 flags = pagemap.read(_HUGE_PAGE_BYTES // page_bytes * 8)
                 present = sum(highest >> 7 for highest in flags[7::8])
                 if present * page_bytes >= _PRESENT * _HUGE_PAGE_BYTES:
-                    place = ctypes.c_void_p(address), ctypes.c_size_t(_HUGE_PAGE_BYTES)
-                    library.madvise(*place, _MADV_COLLAPSE)
+                    size = ctypes.c_size_t(_HUGE_PAGE_BYTES)
+                    library.madvise(ctypes.c_void_p(address), size, _MADV_COLLAPSE)
 
 
 def lock_pages() -> str:
