@@ -5,12 +5,12 @@ from types import ModuleType
 
 import pytest
 
-MOST_TOKENS = 118_868
+MOST_TOKENS = 118_863
 MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
 MOST_MEGABYTES = 20.0
-MOST_LINES = {'test': 28_917, 'benchmarks': 8_617, 'research': 9_487}
+MOST_LINES = {'test': 28_918, 'benchmarks': 8_617, 'research': 9_487}
 
 
 @pytest.fixture(scope='module')

@@ -17,7 +17,7 @@ def foreign_writer(folder: Path) -> str:
 
     A folder that is not there yet is judged by those above it.
     """
-    for place in (*_own_folders(folder), *_entries(folder)):
+    for place in (*_own_folders(folder), *sorted(folder.glob('*'))):
         try:
             facts = place.lstat() if place.parent == folder else place.stat()
         except FileNotFoundError:
@@ -43,13 +43,6 @@ def _own_folders(folder: Path) -> list[Path]:
     places = [folder, *folder.parents]
     names = [place.name for place in places]
     return places[: names.index(_ROOT) + 1 if _ROOT in names else _FEWEST_FOLDERS]
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:  # absent, or reported with the folder itself
-        return []
 
 
 def _is_own_group(group: int) -> bool:

@@ -161,10 +161,8 @@ class InTurn(MutuallyExclusiveCallbackGroup):
         self._taken = 0
 
     def can_execute(self, entity: Any) -> bool:
-        return self._has_turn() and super().can_execute(entity)
-
-    def _has_turn(self) -> bool:
-        return self._taken < _MOST_AT_ONCE or now_ms() - self._begin_ms >= _WINDOW_MS
+        has_turn = self._taken < _MOST_AT_ONCE or now_ms() - self._begin_ms >= _WINDOW_MS
+        return has_turn and super().can_execute(entity)
 
     def take(self) -> None:
         """Takes note of a message."""

@@ -48,8 +48,15 @@ class VehicleSpeedNode(Node):
         self._source = ''  # that spoke last
         self._intake = MessageIntake(self)
         self._clock_of_ages = periodic_clock(self)
-        self._intake.listen(Odometry, 'odom', self._on_odometry, ANY_SOURCE)
-        self._intake.listen(TwistStamped, 'vehicle/speed', self._on_twist, ANY_SOURCE)
+
+        def on_odometry(message: Odometry) -> None:
+            self._hear('odometry', message.twist.twist)
+
+        def on_twist(message: TwistStamped) -> None:
+            self._hear('twist', message.twist)
+
+        self._intake.listen(Odometry, 'odom', on_odometry, ANY_SOURCE)
+        self._intake.listen(TwistStamped, 'vehicle/speed', on_twist, ANY_SOURCE)
         self._publisher = open_output(self, TwistStamped, '~/speed')
         self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
@@ -62,12 +69,6 @@ class VehicleSpeedNode(Node):
 
     def _now_s(self) -> float:
         return self._clock_of_ages.now().nanoseconds / 1e9
-
-    def _on_odometry(self, message: Odometry) -> None:
-        self._hear('odometry', message.twist.twist)
-
-    def _on_twist(self, message: TwistStamped) -> None:
-        self._hear('twist', message.twist)
 
     def _hear(self, source: str, twist: Twist) -> None:
         now_s = self._now_s()

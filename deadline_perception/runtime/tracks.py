@@ -34,15 +34,13 @@ _ACCELERATION_NOISE = 1.25
 _VELOCITY_NOISE = 4.0
 _SCORE_HALF_LIFE_S = 0.15
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
-# Of an object seen once, whose velocity is a guess, and of others: deviations of its place that it is widened by, on both
-# sides together, and overlap with that from which a detection is the same object. Measured: benchmarks/tracking.py
-_ROOM = 2.0, 0.5
-_MIN_IOU = 0.02, 0.1
-# A detection of a lower score is the same object as one that the others leave (Zhang et al. 2022, ByteTrack): its least
-# overlaps, and how much they count beside those of the others.
+# Of objects of known velocity, and of those seen once: deviations of their place that they are widened by, on both sides
+# together, and overlap with that from which a detection is the same object, first of detections that are not sure, then of
+# those that are. The latter take what they overlap first (Zhang et al. 2022, ByteTrack). Measured: benchmarks/tracking.py
+_ROOM = np.array([0.5, 2.0])
+_MIN_IOU = np.array([[0.4, 0.1], [0.2, 0.02]])
 _SURE_SCORE = 0.3
-_UNSURE_MIN_IOU = 0.2, 0.4
-_UNSURE_WEIGHT = 0.01
+_WEIGHTS = np.array([0.01, 1.0])  # of overlaps
 _LEAST_OF_ALL = 3  # objects of known velocity, for what most of them do to be the camera's
 _MOST_MISSED_S = 0.5  # an object that results miss for longer is forgotten
 MAX_AGE_S = 1.0  # all are when there is no result for longer
@@ -86,8 +84,7 @@ class Tracks:
         self._unsettled: Callable[[], None] | None = None
         # Those of the last result come first, in its order.
         self._process_noise = 1.0  # of the noise of acceleration
-        self._times_seen = self._ids = np.zeros(0, np.int64)
-        self._labels = np.zeros(0, np.int64)
+        self._times_seen = self._ids = self._labels = np.zeros(0, np.int64)
         self._scores = self._seen_s = np.zeros(0)
         self._state = np.zeros((2, 0, 4))  # x, y, width, height, and their velocities
         self._variance = np.zeros((3, 0, 4))  # of the state, of state and velocity, of the velocity
@@ -108,20 +105,17 @@ class Tracks:
         state, variance = self._moved(passed_s)
         # Widened (buffered IoU, Yang et al. 2023, by a share of the box): small, fast objects leave their boxes between
         # two results.
-        is_guess = (self._times_seen < 2)[:, None]
-        expected = state[0].copy()
-        expected[:, 2:] = np.maximum(expected[:, 2:], 0.0)
-        expected[:, 2:] += np.where(is_guess, *_ROOM) * np.sqrt(variance[0, :, :2])
+        is_guess = np.intp(self._times_seen < 2)[:, None]
+        is_sure = np.intp(detections.scores >= _SURE_SCORE)
+        room = _ROOM[is_guess] * np.sqrt(variance[0, :, :2])
+        expected = np.hstack([state[0, :, :2], np.maximum(state[0, :, 2:], 0.0) + room])
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
-        is_sure = detections.scores >= _SURE_SCORE
-        least = [np.where(is_guess, *of_kind) for of_kind in (_MIN_IOU, _UNSURE_MIN_IOU)]
-        min_iou = np.where(is_sure, *least)
-        weights = np.where(is_sure, 1.0, _UNSURE_WEIGHT)
         of_detections = detections.boxes_xyxy_px, detections.labels
 
         def overlaps() -> np.ndarray:
             mine = _corners(expected), self._labels
-            return weights * overlap_of_equals(mine, of_detections, min_iou)
+            least = _MIN_IOU[is_guess, is_sure]
+            return _WEIGHTS[is_sure] * overlap_of_equals(mine, of_detections, least)
 
         overlap = overlaps()
         pairs = pair_most_first(overlap)

@@ -102,9 +102,10 @@ print(json.dumps([len(lacking), missing_environment(2), faulted, max(faults(), f
 def test_a_process_that_runs_keeps_the_memory_it_frees_and_its_threads_will_not_spin():
     bare = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
     run = subprocess.run([sys.executable, '-c', SETTINGS], env=bare, stdout=-1, check=True)
-    lacking, (*of_torch, _of_glibc), faulted, faulted_after = json.loads(run.stdout)
+    lacking, (*of_torch, of_glibc), faulted, faulted_after = json.loads(run.stdout)
     assert lacking == 7 and faulted > 5000 and faulted_after < 500
     assert of_torch == ['OMP_NUM_THREADS=2', 'MKL_NUM_THREADS=2']  # set as PyTorch loads
+    assert of_glibc.startswith('GLIBC_TUNABLES=')
 
 
 @pytest.mark.slow

@@ -72,7 +72,6 @@ class DenseOutline(MultiPathOutline):
         return forms.detections(values['head'], boxes, scores, size)
 
 
-@cache
 def anchor_levels(size: tuple[int, int]) -> tuple[np.ndarray, ...]:
     """Anchors `[A, 4]` of each level, xyxy in px of an image of height and width `size`; centred on whole strides."""
     levels = []
