@@ -105,8 +105,8 @@ class Tracks:
         state, variance = self._moved(passed_s)
         # Widened (buffered IoU, Yang et al. 2023, by a share of the box): small, fast objects leave their boxes between
         # two results.
-        is_guess = np.intp(self._times_seen < 2)[:, None]
-        is_sure = np.intp(detections.scores >= _SURE_SCORE)
+        is_guess = (self._times_seen < 2).astype(int)[:, None]
+        is_sure = (detections.scores >= _SURE_SCORE).astype(int)
         room = _ROOM[is_guess] * np.sqrt(variance[0, :, :2])
         expected = np.hstack([state[0, :, :2], np.maximum(state[0, :, 2:], 0.0) + room])
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
