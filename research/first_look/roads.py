@@ -26,6 +26,7 @@ from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.targets import TargetObjects
+from deadline_perception.extras.training.transfer import in_bfloat16
 from deadline_perception.extras.training.yolox_training import (
     Answers,
     answers_of,
@@ -130,10 +131,11 @@ def main(args: argparse.Namespace) -> None:
         pixels = torch.cat([of_roads, others])
         pixels = pixels.contiguous(memory_format=torch.channels_last)
         objects = [TargetObjects.of(one.ground_truth, one.named) for one in samples]
-        with torch.no_grad():
-            unmarked = answers_of(start, pixels[:count])
-            known = answers_of(teacher, pixels[count:])
-        answers = answers_of(student, pixels)
+        with in_bfloat16(pixels.device):
+            with torch.no_grad():
+                unmarked = answers_of(start, pixels[:count])
+                known = answers_of(teacher, pixels[count:])
+            answers = answers_of(student, pixels)
         parts = losses(part_of(answers, 0, count), unmarked, objects, size)
         parts['kept'] = args.kept_weight * kept_knowledge(
             part_of(answers, count, len(pixels)), known

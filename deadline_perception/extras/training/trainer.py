@@ -23,7 +23,7 @@ from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import ResumableTraining
 from deadline_perception.extras.training.transfer import (
     add_up_gradients,
-    has_bfloat16,
+    in_bfloat16,
     resized,
     to_batch,
 )
@@ -182,9 +182,7 @@ class Trainer(ResumableTraining[MultiPathDetector]):
             anchors = self.first_stage.joined(
                 self.network, size, [image.anchors[size] for image in drawn], device
             )
-            with torch.autocast(
-                device.type, dtype=torch.bfloat16, enabled=plan.bfloat16 and has_bfloat16(device)
-            ):
+            with in_bfloat16(device, plan.bfloat16):
                 losses, target = path_losses(
                     self.network,
                     resized(images, size),

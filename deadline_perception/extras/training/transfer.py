@@ -58,6 +58,8 @@ def add_up_gradients(parameters: Iterable[nn.Parameter], values: Tensor) -> Tens
     return summed
 
 
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether a device computes in bfloat16; one CPU that only emulates it took 13 times as long."""
-    return device.type != 'cpu' or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+def in_bfloat16(device: torch.device, wanted: bool = True) -> torch.autocast:
+    """Convolutions and products inside take bfloat16, where the device computes in it; one CPU that only emulates it
+    took 13 times as long."""
+    has = device.type != 'cpu' or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.autocast(device.type, torch.bfloat16, enabled=wanted and has)

@@ -24,7 +24,7 @@ from deadline_perception.extras.training.samples import Sample, SampleSource
 from deadline_perception.extras.training.targets import TargetObjects
 from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.extras.training.training_state import ResumableTraining
-from deadline_perception.extras.training.transfer import has_bfloat16
+from deadline_perception.extras.training.transfer import in_bfloat16
 from deadline_perception.networks.yolox.network import YoloxDetector
 from deadline_perception.networks.yolox.outline import LARGEST_LOG_SIZE, cells
 
@@ -53,10 +53,8 @@ class Answers:
 
 
 def answers_of(network: YoloxDetector, images: Tensor) -> Answers:
-    """Answers to uint8 `[N, 3, H, W]`, in bfloat16 where the device has it."""
-    device = images.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=has_bfloat16(device)):
-        values = network.head(network.neck(network.backbone(images.float())))
+    """Answers to uint8 `[N, 3, H, W]`."""
+    values = network.head(network.neck(network.backbone(images.float())))
     boxes, objectness, classes = (
         torch.cat([value.float().flatten(2) for value in values[first::3]], 2).transpose(1, 2)
         for first in range(3)
@@ -265,10 +263,12 @@ class YoloxTrainer(ResumableTraining[YoloxDetector]):
         pixels = np.stack([sample.image_bgr for sample in samples])
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2)
         objects = [TargetObjects.of(sample.ground_truth, sample.named) for sample in samples]
-        with torch.no_grad():
-            teacher = answers_of(self.teacher, images)
         self._begin_step()
-        parts = losses(answers_of(self.network, images), teacher, objects, size)
+        with in_bfloat16(images.device):
+            with torch.no_grad():
+                teacher = answers_of(self.teacher, images)
+            answers = answers_of(self.network, images)
+        parts = losses(answers, teacher, objects, size)
         total = torch.stack(list(parts.values())).sum()
         self._refuse_diverged('the loss', float(total.detach()))
         total.backward()
