@@ -7,7 +7,7 @@ with. Every image is seen by every detector in random turn.
 
 Sources: BDD100K (500 dashcam images that training did not see), road_vehicle_dhaka, CARLA, road_signs, `coco_small` and
 near persons of `penn_fudan`, each with the classes that it marks; the public detectors never saw BDD100K, whose other
-images the shipped weights were trained on, and most learnt COCO. `tuned` is one of them, YOLOX-Nano, after some five hours
+images the shipped weights were trained on, and most learnt COCO. `tuned` is one of them, YOLOX-Nano, after some three hours
 of a core on the images of `street`: its first look alone, at larger inputs than it looks at. On the highway video, boxes of
 score 0.3 and more that cover 6 % of the image are counted as phantoms: no object there is as large. Prints tables, and
 writes results/street_accuracy.json.

@@ -264,7 +264,7 @@ class YoloxTrainer(ResumableTraining[YoloxDetector]):
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2)
         objects = [TargetObjects.of(sample.ground_truth, sample.named) for sample in samples]
         self._begin_step()
-        with in_bfloat16(images.device):
+        with in_bfloat16(images.device, self.plan.bfloat16):
             with torch.no_grad():
                 teacher = answers_of(self.teacher, images)
             answers = answers_of(self.network, images)
