@@ -177,7 +177,10 @@ def spread_torch() -> None:
 
 
 def read_device_facts(
-    device: str = 'cpu', *, root: Path = Path('/'), environment: Mapping[str, str] = os.environ
+    device: str = 'cpu',
+    *,
+    root: Path = Path('/'),
+    environment: Mapping[str, str] = os.environ,
 ) -> DeviceFacts:
     """Reads what this machine says about a device. Loads PyTorch for a CUDA device, never for the CPU.
 

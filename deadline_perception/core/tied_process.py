@@ -35,7 +35,10 @@ class LoadError(DeadlinePerceptionError):
 
 
 def start_tied(
-    command: Sequence[str], *, ending: int = signal.SIGKILL, **options: Any
+    command: Sequence[str],
+    *,
+    ending: int = signal.SIGKILL,
+    **options: Any,
 ) -> subprocess.Popen[str]:
     """Starts a program that ends when the calling thread is gone, in a session of its own.
 

@@ -222,7 +222,10 @@ class PassPolicy(FrontierPolicy):
         return _TimeLeft(remaining_ms, factor, first, later, _NormalTimes(), {})
 
     def _best_row(
-        self, candidates: _Candidates, left: _TimeLeft, planned: _Row | None = None
+        self,
+        candidates: _Candidates,
+        left: _TimeLeft,
+        planned: _Row | None = None,
     ) -> _Row:
         """The path of the greatest expected quality; the planned one unless another gains more than `keep_epsilon`."""
         results, tops = candidates.results, self._tops
