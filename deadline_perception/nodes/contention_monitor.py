@@ -238,7 +238,6 @@ class ContentionMonitorNode(ManagedNode):
             'cpu_utilisation': readings.cpu_utilisation,
             'gpu_utilisation': readings.gpu_utilisation,
             'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
-            'rejected_observations': self._estimator.rejected,
             'refused_messages': self._intake.refused,
             'priority': self._priority.in_force,
         }
