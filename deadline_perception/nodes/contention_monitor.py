@@ -116,10 +116,8 @@ class ContentionMonitorNode(ManagedNode):
         """Opens the sensors that exist and prepares the probe."""
         try:
             self._nvml = open_nvml(gpu_index(self._values['device']))
-            self._why_no_nvml = ''
-        except SensorAbsent as error:
+        except SensorAbsent:
             self._nvml = None
-            self._why_no_nvml = f'nvml: {error}'
         self._gpu_file = find_jetson_gpu(
             files=[file.lstrip('/') for file in self._values['gpu_load_files'] if file]
             or JETSON_GPU_LOADS
@@ -237,7 +235,6 @@ class ContentionMonitorNode(ManagedNode):
             'contention_source': '+'.join((*readings.sources, *self._estimator.sources)),
             'cpu_utilisation': readings.cpu_utilisation,
             'gpu_utilisation': readings.gpu_utilisation,
-            'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
             'refused_messages': self._intake.refused,
             'priority': self._priority.in_force,
         }
