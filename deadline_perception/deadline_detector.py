@@ -22,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.number import is_count, number_or_nan, told_value
@@ -520,7 +519,7 @@ def _options(
 
 
 def _prepare(options: NetworkOptions, weights: Path) -> None:
-    prepare_aloud(weights, options.threads or read_device_facts(options.device).threads)
+    prepare_aloud(weights, options.threads)
 
 
 def _street_views() -> Sequence[np.ndarray]:

@@ -42,8 +42,6 @@ class PathVisualizerNode(Node):
         super().__init__('path_visualizer')
         self._values = declare(self, PARAMETERS)
         self._frames = FrameJoin(3)
-        self._drawn = 0
-        self._rejected = 0
         self._problem = ''
         self._images_in: ImageInput | None = None  # while somebody watches
         self._intake = MessageIntake(self)
@@ -82,7 +80,6 @@ class PathVisualizerNode(Node):
         try:
             self._draw(frame)
         except (ImageError, ValueError) as error:
-            self._rejected += 1
             self._problem = f'a frame cannot be shown: {error}'
 
     def _draw(self, frame: Parts) -> None:
@@ -101,12 +98,9 @@ class PathVisualizerNode(Node):
             met=latency.deadline_met,
         )
         self._image_out.publish(bgr_to_image(drawn, latency.header))
-        self._drawn += 1
 
     def _report(self) -> Report:
         values = {
-            'drawn': self._drawn,
-            'rejected': self._rejected,
             'viewers': self._image_out.get_subscription_count(),
             'refused_messages': self._intake.refused,
         }
