@@ -41,7 +41,7 @@ from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import NetworkOptions
 from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.system.priority import Role, ThreadPriority
-from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
+from deadline_perception.timing.contention.probe import PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.profile import wait_for_frame
 from deadline_perception.tools.profile import restart_with_environment
@@ -83,7 +83,7 @@ class Monitor:
     def __init__(self, stream: DetectionStream, priority: ThreadPriority) -> None:
         self._stream = stream
         self._priority = priority
-        self._probe, self._estimator = Probe(rounds=PROBE_ROUNDS), SlowdownEstimator()
+        self._probe, self._estimator = Probe(), SlowdownEstimator()
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name='monitor')
 

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.number import is_count, number_or_nan, told_value
@@ -194,7 +193,7 @@ class DeadlineDetector:
                 images = None
                 if measures:
                     images = _street_views
-                    prepare = prepare or partial(_prepare, options)
+                    prepare = prepare or partial(prepare_aloud, threads=options.threads)
                 self.loaded = self._executor.do(
                     lambda: load_task(
                         options,
@@ -517,10 +516,6 @@ def _options(
             f'model is {model!r}, expected a name, a file, a network, options of one, or a task'
         )
     return NetworkOptions(str(model) if isinstance(model, Path) else model, classes=classes)
-
-
-def _prepare(options: NetworkOptions, weights: Path) -> None:
-    prepare_aloud(weights, options.threads or read_device_facts(options.device).threads)
 
 
 def _street_views() -> Sequence[np.ndarray]:

@@ -247,11 +247,13 @@ def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(ne
     assert executor.watchdog is None
 
 
-def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(network, profile, capfd):
+def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(
+    network, profile, capfd, monkeypatch
+):
+    monkeypatch.setattr(pipeline, 'MAX_COASTED', 0)  # the network goes on with it to its end
     detector = DeadlineDetector(task_of(network, profile))
     network.gate.clear()
-    rules = FrameRules(max_coasted=0)  # the network goes on with it to its end
-    assert not detector.stream(rules=rules).detect(IMAGE, 30.0).in_time
+    assert not detector.stream(rules=FrameRules()).detect(IMAGE, 30.0).in_time
     closing = threading.Thread(target=detector.close)
     closing.start()
     wait_until(lambda: detector._pipeline is None)

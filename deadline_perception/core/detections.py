@@ -116,7 +116,9 @@ _LEAST_GAIN = 1e-9  # of an exchange, so that rounding does not exchange for eve
 
 
 def match_objects(
-    first: Detections, second: Detections, min_iou: float | np.ndarray
+    first: Detections,
+    second: Detections,
+    min_iou: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs objects of equal label, each at most once: those that overlap most first, then exchanged two by two while
     all together overlap more by that.
@@ -169,7 +171,9 @@ def pair_most_first(overlap: np.ndarray) -> tuple[list[int], list[int]]:
 
 
 def exchange_pairs(
-    overlap: np.ndarray, own: list[int], others: list[int]
+    overlap: np.ndarray,
+    own: list[int],
+    others: list[int],
 ) -> tuple[np.ndarray, np.ndarray]:
     """The pairs after all exchanges between two of them by which they overlap more; a partner may also be left."""
     rows, columns = overlap.shape

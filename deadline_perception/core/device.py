@@ -45,7 +45,7 @@ class DeviceFacts:
         cores: CPU cores that this process may use.
         threads: threads that one network operation is distributed over.
         wait_policy: what idle OpenMP threads do: `passive`, `active`, or `default` of the library.
-        allocator: `retaining` when freed memory stays with the process, `default`, or `preloaded NAME`.
+        allocator: `retaining` when freed memory stays with the process, or `default`.
         power_mode: such as `MAXN` or `15W` on a Jetson, `governor performance` elsewhere, or `unknown`.
         torch_version: version of PyTorch, `unknown` without it; for a GPU also of CUDA and cuDNN.
         multiprocessors: multiprocessors of the GPU, 0 for a CPU.
@@ -177,7 +177,10 @@ def spread_torch() -> None:
 
 
 def read_device_facts(
-    device: str = 'cpu', *, root: Path = Path('/'), environment: Mapping[str, str] = os.environ
+    device: str = 'cpu',
+    *,
+    root: Path = Path('/'),
+    environment: Mapping[str, str] = os.environ,
 ) -> DeviceFacts:
     """Reads what this machine says about a device. Loads PyTorch for a CUDA device, never for the CPU.
 
@@ -301,9 +304,6 @@ def _threads(cores: int, environment: Mapping[str, str]) -> int:
 
 
 def _allocator(environment: Mapping[str, str]) -> str:
-    preloaded = re.search(r'(jemalloc|tcmalloc|mimalloc)', environment.get('LD_PRELOAD', ''))
-    if preloaded:
-        return f'preloaded {preloaded[1]}'
     kept = all(environment.get(name) == value for name, value in _ALLOCATOR.items())
     return 'retaining' if kept else 'default'
 

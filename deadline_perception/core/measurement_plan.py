@@ -12,7 +12,9 @@ _CANDIDATES = 24
 
 
 def covering_paths(
-    paths: Iterable[ExecutionPath], repeats: int, rng: random.Random
+    paths: Iterable[ExecutionPath],
+    repeats: int,
+    rng: random.Random,
 ) -> list[ExecutionPath]:
     """Random paths that together run every segment that any of the paths runs at least `repeats` times.
 

@@ -22,13 +22,9 @@ PATIENCE_S = 5.0  # of a program that is asked to end
 
 
 _TIE = (
-    'import contextlib, ctypes, os, sys\n'
+    'import ctypes, os, sys\n'
     'owner, ending = map(int, sys.argv[1:3])\n'
     'ctypes.CDLL(None).prctl(1, ending)\n'  # PR_SET_PDEATHSIG
-    'niceness = os.nice(0)\n'
-    'if niceness > 0:\n'  # a kernel that groups by session heeds the niceness of sessions alone
-    '    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:\n'
-    '        file.write(str(niceness))\n'
     'if os.getppid() == owner:\n'  # else it was gone before
     '    os.execvp(sys.argv[3], sys.argv[3:])\n'
 )
@@ -39,9 +35,12 @@ class LoadError(DeadlinePerceptionError):
 
 
 def start_tied(
-    command: Sequence[str], *, ending: int = signal.SIGKILL, **options: Any
+    command: Sequence[str],
+    *,
+    ending: int = signal.SIGKILL,
+    **options: Any,
 ) -> subprocess.Popen[str]:
-    """Starts a program that ends when the calling thread is gone, in a session of its own, which is as nice as it is.
+    """Starts a program that ends when the calling thread is gone, in a session of its own.
 
     Args:
         command: program and arguments.

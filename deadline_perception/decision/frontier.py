@@ -44,7 +44,9 @@ class SegmentFrontiers:
 
 
 def pareto_frontiers(
-    groups: np.ndarray, costs: np.ndarray, qualities: np.ndarray
+    groups: np.ndarray,
+    costs: np.ndarray,
+    qualities: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Reduces every group of candidates to those that no other of the group beats in both cost and quality.
 

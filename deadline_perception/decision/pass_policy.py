@@ -222,7 +222,10 @@ class PassPolicy(FrontierPolicy):
         return _TimeLeft(remaining_ms, factor, first, later, _NormalTimes(), {})
 
     def _best_row(
-        self, candidates: _Candidates, left: _TimeLeft, planned: _Row | None = None
+        self,
+        candidates: _Candidates,
+        left: _TimeLeft,
+        planned: _Row | None = None,
     ) -> _Row:
         """The path of the greatest expected quality; the planned one unless another gains more than `keep_epsilon`."""
         results, tops = candidates.results, self._tops
@@ -243,7 +246,12 @@ class PassPolicy(FrontierPolicy):
         return found
 
     def _expected(
-        self, row: _Row, results: int, so_far: float, left: _TimeLeft, least: float | None
+        self,
+        row: _Row,
+        results: int,
+        so_far: float,
+        left: _TimeLeft,
+        least: float | None,
     ) -> float:
         """Expected quality of a path; -1 where its mandatory part is not to be run, as its bound does not fit and its
         chance is below `least`; with None, as the chance of the whole is not even."""
@@ -265,7 +273,11 @@ class PassPolicy(FrontierPolicy):
         return value if least is not None or chance >= _EVEN_CHANCE else -1.0
 
     def _choice(
-        self, candidates: _Candidates, row: _Row, remaining_ms: float, factor: float
+        self,
+        candidates: _Candidates,
+        row: _Row,
+        remaining_ms: float,
+        factor: float,
     ) -> Choice:
         path, chosen, forecast_ms, mandatory_ms, _ = row
         if candidates.results:  # promised already; the rest is worth a try while it can be in time

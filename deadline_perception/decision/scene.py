@@ -45,7 +45,9 @@ class Scene:
     """
 
     def __init__(
-        self, class_names: Sequence[str], importance: Mapping[str, float] | None = None
+        self,
+        class_names: Sequence[str],
+        importance: Mapping[str, float] | None = None,
     ) -> None:
         importance = importance or {}
         unknown = set(importance) - set(class_names)
@@ -124,7 +126,11 @@ class SizeQuality:
 
     @classmethod
     def load(
-        cls, file: Path, path_space: PathSpace, class_names: Sequence[str], overall: Quality
+        cls,
+        file: Path,
+        path_space: PathSpace,
+        class_names: Sequence[str],
+        overall: Quality,
     ) -> SizeQuality | None:
         """Reads the sizes of a table of qualities, see `PathQuality.load`; None where it has none.
 

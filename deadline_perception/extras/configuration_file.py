@@ -6,7 +6,9 @@ from pathlib import Path
 
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.networks.multi_path.configuration import configurations, read_shape
+from deadline_perception.extras.faster_rcnn.configuration import CONFIGURATIONS
+from deadline_perception.networks.multi_path.configuration import read_shape
+from deadline_perception.networks.multi_path.dense.configuration import STREET
 from deadline_perception.networks.multi_path.shape import DetectorShape
 
 
@@ -17,7 +19,7 @@ def find_configuration(name: str) -> DetectorShape:
         ValueError: it is no built-in name, and no file lies there.
         JsonFileError: the file is no configuration.
     """
-    known = configurations()
+    known = {**CONFIGURATIONS, STREET.name: STREET}
     if name in known:
         return known[name]
     if not Path(name).is_file():

@@ -11,10 +11,11 @@ import numpy as np
 
 from deadline_perception.core.device import spread_torch
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.engines.eager import Eager, load_torch
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.tensor_file import read_arrays
-from deadline_perception.networks.multi_path.configuration import stored_shape
+from deadline_perception.networks.multi_path.configuration import read_shape
 from deadline_perception.networks.own_detector import OwnDetector
 from deadline_perception.networks.weights_file import read_header, read_metadata, stated_calibration
 
@@ -82,7 +83,7 @@ def stored_detector(weights: Path) -> OwnDetector | None:
         return None
     try:
         class_names = read_metadata(weights)[1]
-        shape = stored_shape(metadata['config'])
+        shape = read_shape(parse_json(metadata['config']))
         network: OwnDetector = resolve_name(shape.outline)()
         network.declare(shape, class_names)
         network.score_calibration = stated_calibration(metadata, len(class_names))

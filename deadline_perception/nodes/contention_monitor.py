@@ -22,12 +22,7 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import FRAMES
 from deadline_perception.system.priority import MODES, Role, ThreadPriority
-from deadline_perception.timing.contention.probe import (
-    PROBE_ROUNDS,
-    PROBE_SHARE,
-    Probe,
-    probe_pause_ms,
-)
+from deadline_perception.timing.contention.probe import Probe, probe_pause_ms
 from deadline_perception.timing.contention.sensors import (
     JETSON_GPU_LOADS,
     Nvml,
@@ -116,16 +111,14 @@ class ContentionMonitorNode(ManagedNode):
         """Opens the sensors that exist and prepares the probe."""
         try:
             self._nvml = open_nvml(gpu_index(self._values['device']))
-            self._why_no_nvml = ''
-        except SensorAbsent as error:
+        except SensorAbsent:
             self._nvml = None
-            self._why_no_nvml = f'nvml: {error}'
         self._gpu_file = find_jetson_gpu(
             files=[file.lstrip('/') for file in self._values['gpu_load_files'] if file]
             or JETSON_GPU_LOADS
         )
         self._sources: set[str] = set()
-        self._probe = Probe(rounds=PROBE_ROUNDS)
+        self._probe = Probe()
         self._estimator = SlowdownEstimator()
         self._probe_ms = math.nan
         self._probed_ms = 0.0
@@ -217,7 +210,7 @@ class ContentionMonitorNode(ManagedNode):
     def _run_probe(self) -> None:
         """Runs the probe when its share of the time allows it; a slow probe makes the next one wait longer."""
         begun_ms = now_ms()
-        pause_ms = probe_pause_ms(self._probing_ms, PROBE_SHARE, beside_frames=self._frames_came)
+        pause_ms = probe_pause_ms(self._probing_ms, beside_frames=self._frames_came)
         if begun_ms < self._probed_ms + pause_ms:
             return
         self._probe_ms = self._probe.run()
@@ -237,8 +230,6 @@ class ContentionMonitorNode(ManagedNode):
             'contention_source': '+'.join((*readings.sources, *self._estimator.sources)),
             'cpu_utilisation': readings.cpu_utilisation,
             'gpu_utilisation': readings.gpu_utilisation,
-            'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
-            'rejected_observations': self._estimator.rejected,
             'refused_messages': self._intake.refused,
             'priority': self._priority.in_force,
         }

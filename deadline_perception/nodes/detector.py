@@ -159,7 +159,6 @@ class DetectorNode(ManagedNode):
         values = self._values.snapshot()
         loaded = detector.loaded
         self._status = DetectorStatus()
-        self._image_size: tuple[int, int] | None = None
         self._ages = ImageAge(self.get_parameter('use_sim_time').value)
         self._rate = RateLimit()
         self._dropped = 0
@@ -268,19 +267,11 @@ class DetectorNode(ManagedNode):
 
     def convert(self, job: Job) -> np.ndarray | None:
         try:
-            image = to_bgr(job.message)
+            return to_bgr(job.message)
         except ImageError as error:
-            if self._status.reject(str(error)):
-                self.get_logger().warning(f'image rejected: {error}')
+            self._status.reject(str(error))
+            self.get_logger().warning(f'image rejected: {error}', throttle_duration_sec=THROTTLE_S)
             return None
-        if self._image_size not in (None, image.shape[:2]):
-            self.get_logger().warning(
-                f'image size changed from {self._image_size[1]} x {self._image_size[0]} px to '
-                f'{image.shape[1]} x {image.shape[0]} px',
-                throttle_duration_sec=THROTTLE_S,
-            )
-        self._image_size = image.shape[:2]
-        return image
 
     def publish(self, job: Job, result: object) -> None:
         self._publish_result(self._messages.result.fill(result, job.message.header))
@@ -301,7 +292,7 @@ class DetectorNode(ManagedNode):
             record,
             device=self._health.hardware_id,
             replaced_total=status.replaced,
-            rejected_total=status.rejected_total,
+            rejected_total=status.rejected,
             lost_total=self._flow.lost,
         )
 

@@ -19,16 +19,12 @@ class FrameJoin:
     Args:
         parts: messages that a frame has, its image among them.
         frames: that are kept; the oldest goes when there are more.
-
-    Attributes:
-        without_image: frames that went before their image had come.
     """
 
     def __init__(self, parts: int, frames: int = 20) -> None:
         self._count = parts
         self._most = frames
         self._waiting: dict[int, Parts] = {}
-        self.without_image = 0
 
     def join(self, message: Any) -> Parts | None:
         """All messages of the frame of this one, if it is the last of them; else None."""
@@ -39,8 +35,7 @@ class FrameJoin:
             return parts
         self._waiting[stamp_ns] = parts
         if len(self._waiting) > self._most:
-            oldest = self._waiting.pop(next(iter(self._waiting)))
-            self.without_image += Image not in oldest
+            del self._waiting[next(iter(self._waiting))]
         return None
 
     def clear(self) -> None:

@@ -131,7 +131,7 @@ class ImageInput:
     def concerns(self) -> tuple[str, ...]:
         """What is degraded, for a person."""
         silence = self.flow.concern if self._is_wanted() else ''
-        return tuple(filter(None, (silence, self.flow.loss, self.flow.gap)))
+        return tuple(filter(None, (silence, self.flow.loss)))
 
     def _subscribe(self, reliability: str) -> None:
         topic = self.flow.topic
@@ -209,11 +209,7 @@ class ImageInput:
         if missing and len(self._cameras()) > 1:  # each has numbers of its own
             missing = 0
         self._missing += missing
-        if self.flow.come(missing):
-            # With the same quality: a reader that keeps images back, as after a shortage of memory, is replaced.
-            self._node.get_logger().warning(self.flow.gap)
-            is_weaker = self._strengthener is not None
-            self._subscribe('best_effort' if is_weaker else self._reliability)
+        self.flow.come()
         left_out = max(0, self._missing - self.flow.lost - self._left_out)
         self._left_out += left_out
         return left_out

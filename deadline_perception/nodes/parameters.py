@@ -202,23 +202,10 @@ def declare(
             if row.waits_for and proposed[row.name] != in_force[row.name]
         ]
         in_force.data = proposed
-        said.extend(waiting)
         if waiting:
             node.get_logger().info('; '.join(waiting))
         return SetParametersResult(successful=True)
 
-    # rclpy forgets what a callback says of a change that it takes, and `ros2 param set` is to show it.
-    set_atomically = node.set_parameters_atomically
-    said: list[str] = []
-
-    def set_and_tell(parameter_list: list[Any]) -> SetParametersResult:
-        said.clear()
-        result = set_atomically(parameter_list)
-        if result.successful:
-            result.reason = '; '.join(said)
-        return result
-
-    node.set_parameters_atomically = set_and_tell  # type: ignore[method-assign]  # there is no hook
     node.add_on_set_parameters_callback(on_set)
     return in_force
 

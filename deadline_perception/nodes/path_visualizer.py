@@ -42,9 +42,6 @@ class PathVisualizerNode(Node):
         super().__init__('path_visualizer')
         self._values = declare(self, PARAMETERS)
         self._frames = FrameJoin(3)
-        self._drawn = 0
-        self._rejected = 0
-        self._told_without_image = 0
         self._problem = ''
         self._images_in: ImageInput | None = None  # while somebody watches
         self._intake = MessageIntake(self)
@@ -83,7 +80,6 @@ class PathVisualizerNode(Node):
         try:
             self._draw(frame)
         except (ImageError, ValueError) as error:
-            self._rejected += 1
             self._problem = f'a frame cannot be shown: {error}'
 
     def _draw(self, frame: Parts) -> None:
@@ -102,23 +98,14 @@ class PathVisualizerNode(Node):
             met=latency.deadline_met,
         )
         self._image_out.publish(bgr_to_image(drawn, latency.header))
-        self._drawn += 1
 
     def _report(self) -> Report:
-        without_image = self._frames.without_image
         values = {
-            'drawn': self._drawn,
-            'frames_without_image': without_image,
-            'rejected': self._rejected,
             'viewers': self._image_out.get_subscription_count(),
             'refused_messages': self._intake.refused,
         }
         concerns = [self._intake.concern, self._problem]
         self._problem = ''
-        if without_image > self._told_without_image:
-            lacking = without_image - self._told_without_image
-            concerns.append(f'the images of {lacking} frames have not come')
-        self._told_without_image = without_image
         if self._images_in is None:
             return report_of(values, 'nobody is watching', concerns=concerns)
         values['middleware_lost'] = self._images_in.flow.lost

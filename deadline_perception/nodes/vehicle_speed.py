@@ -93,7 +93,6 @@ class VehicleSpeedNode(Node):
             'speed_mps': speed_mps,
             'age_s': age_s,
             'source': self._source or 'none yet',
-            'accepted': self._filter.accepted,
             'rejected': self._intake.refused,
             'last_rejection': self._intake.last_problem,
         }

@@ -117,12 +117,6 @@ class Answer:
         return '' if self.record.path is None else str(self.record.path)
 
     @property
-    def passes(self) -> tuple[str, ...]:
-        """Passes of the network that the answer holds, such as `coarse` and `fine`; none where the network has none, or
-        the answer is not the image's own."""
-        return self.record.results
-
-    @property
     def feasible(self) -> bool:
         """The bound of a path fitted when this image was planned; the promise is about such images."""
         return self.record.feasible

@@ -5,7 +5,6 @@ Free of ROS.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 
 from deadline_perception.core.stopwatch import now_ms
@@ -21,8 +20,6 @@ MORE_ROOM = (
     'let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
     'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which makes room for images'
 )
-MOST_MISSING = 0.2  # of the images that were wanted, over so long
-_GAP_MS = 5000.0
 _OLDEST_MS = 10_000.0  # an older image is not late but wrongly stamped (a recording played without its clock)
 # A stamp so far ahead of the clock counts as age 0. A simulated clock comes by messages, which may wait as images do.
 _FUTURE_MS = 20.0
@@ -47,52 +44,12 @@ class ImageFlow:
         self.lost = 0
         self._lost_ms = -math.inf
         self._came = False
-        self._since_ms = self._last_ms = clock_ms()
-        # Of the last seconds: when an image came, and how many before it did not though they were wanted.
-        self._recent: deque[tuple[float, int]] = deque()
-        self._begin_ms = self._since_ms
-        self._span_ms = _GAP_MS
-        self._lost_before = 0
-        self._gap = ''
-        self._gap_ms = -math.inf
+        self._since_ms = clock_ms()
 
-    def come(self, missing: int = 0) -> bool:
-        """Takes note of an image; returns whether so many do not come though they are wanted that something is wrong.
-
-        Args:
-            missing: images that were published since the one before.
-        """
-        time_ms = self._clock_ms()
-        self._recent.append((time_ms, self._not_come(missing, time_ms)))
+    def come(self) -> None:
+        """Takes note of an image."""
         self._came = True
-        self._since_ms = time_ms
-        self._last_ms = time_ms
-        if time_ms - self._begin_ms < self._span_ms:
-            return False
-        while self._recent[0][0] < time_ms - self._span_ms:
-            self._recent.popleft()
-        not_come = sum(count for _, count in self._recent)
-        if not_come <= MOST_MISSING * (not_come + len(self._recent)):
-            return False
-        self._gap = (
-            f'{not_come} of {not_come + len(self._recent)} images of {self.topic} did not come in '
-            f'{self._span_ms / 1000:.0f} s though they were wanted: subscribed anew'
-        )
-        self._gap_ms = self._begin_ms = time_ms
-        self._span_ms *= 2.0  # where that does not help, it is not tried again and again
-        self._recent.clear()
-        return True
-
-    def _not_come(self, missing: int, time_ms: float) -> int:
-        """How many did not come though they were wanted, and were not lost: those that were published while none was
-        wanted were replaced by newer ones, as they should be."""
-        missing -= self.lost - self._lost_before
-        self._lost_before = self.lost
-        period_ms = (time_ms - self._last_ms) / (missing + 1) if missing > 0 else 0.0
-        if period_ms <= 0.0:
-            return 0
-        wanted_periods = int((time_ms - self._since_ms) / period_ms + 1e-6)
-        return max(0, min(missing, wanted_periods - 1))
+        self._since_ms = self._clock_ms()
 
     def await_next(self) -> None:
         """Takes note that an image is wanted from now on: until now, none could come."""
@@ -128,11 +85,6 @@ class ImageFlow:
         if self._clock_ms() - self._lost_ms > TOLD_MS:
             return ''
         return f'{self.lost} images of {self.topic} lost by the middleware: {MORE_ROOM}'
-
-    @property
-    def gap(self) -> str:
-        """That images did not come though they were wanted, for a person, for some seconds after; empty otherwise."""
-        return self._gap if self._clock_ms() - self._gap_ms <= TOLD_MS else ''
 
     @property
     def _silence(self) -> str:

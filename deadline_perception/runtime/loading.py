@@ -98,7 +98,6 @@ class NetworkOptions:
             as `deadline-perception adopt` writes it; or any other network as `package.module:callable`, which is called
             with the device; or a network.
         profile: latency profile; empty: the one of this device, the user's own before the package's.
-        quality: table of path qualities; empty: the one beside the weights, if any.
         device: `cpu` or `cuda`.
         engine: what runs the segments of weights on the CPU, one of `ENGINES`; on a GPU CUDA graphs do.
         threads: threads per network operation.
@@ -118,7 +117,6 @@ class NetworkOptions:
 
     model: str | Network
     profile: str = ''
-    quality: str = ''
     device: str = 'cpu'
     engine: str = 'auto'
     threads: int = DEFAULT_THREADS
@@ -339,7 +337,7 @@ def decided_by(
     where the policy does not say which it needs.
 
     Args:
-        options: name policy and table of qualities.
+        options: name the policy.
         network: whose paths are looked at.
         weights: its file.
         passes: of it, if any.
@@ -348,13 +346,13 @@ def decided_by(
     """
     space = network.path_space
     of_network = SegmentForecast(space, {key: forecast.costs_ms[key] for key in space.carriers()})
-    quality = load_quality(network, of_network, weights, options.quality)
+    quality = load_quality(network, of_network, weights)
     if options.policy != 'frontier' or network.kept_paths:
         return quality, network.kept_paths, ''
     if passes is None:
         is_whole = len(at_hand) == len(space)
         return quality, useful_paths(space, of_network, quality) if is_whole else at_hand, ''
-    of_passes = pass_quality(passes, quality, weights, options.quality, forecast)
+    of_passes = pass_quality(passes, quality, weights, forecast)
     return of_passes, *useful_sequences(passes[0], at_hand, of_passes, forecast)
 
 
@@ -620,7 +618,6 @@ def pass_quality(
     passes: Passes,
     fine: Quality,
     weights: Path,
-    named: str,
     forecast: SegmentForecast,
 ) -> PassQuality:
     """Quality of the sequences of passes, by size of object where the tables have that.
@@ -628,8 +625,7 @@ def pass_quality(
     Args:
         passes: the network, and the weights of the first look.
         fine: of the network of the closer look, over all objects.
-        weights: file of that.
-        named: its table; empty: the one beside the weights.
+        weights: file of that, beside which its table lies.
         forecast: times of the sequences.
 
     Raises:
@@ -643,8 +639,7 @@ def pass_quality(
             sizes = SizeQuality.load(file, of.path_space, of.class_names, overall)
         return LookQuality(overall, sizes)
 
-    table = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
-    of_fine = quality_of(network.fine, fine, table)
+    of_fine = quality_of(network.fine, fine, weights.with_suffix('.quality.json'))
     costs = {
         key: forecast.costs_ms[f'coarse.{key}']
         for path in network.coarse_paths.values()

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.number import is_count, number_or_nan, told_value
+from deadline_perception.core.number import number_or_nan, told_value
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.job import (
     Conditions,
@@ -41,6 +41,8 @@ from deadline_perception.runtime.watchdog import Act, Watchdog
 HOPELESS_SHARE = 0.1
 HOPELESS_MS = 20.0
 MAX_ATTEMPTS = 4  # to publish one answer
+# Frames in a row without a result of the network, after which one is run to its end, whatever waits.
+MAX_COASTED = 3
 LATE_GRACE_MS = 1000.0  # past the deadline, or past the frame's begin, that the network may go on
 
 
@@ -84,8 +86,6 @@ class FrameRules:
     Attributes:
         min_score: objects and classes of a lower score are dropped from every result, in [0, 1].
         late_policy: what is published when a result is not in time.
-        max_coasted: after so many frames in a row without a result of the network, one is run to its end, whatever
-            waits, >= 0.
         spare_next_image: take a path that is expected to end before an image comes, the next one if that is possible,
             rather than the best one that fits the budget.
 
@@ -95,7 +95,6 @@ class FrameRules:
 
     min_score: float = 0.0
     late_policy: LatePolicy = LatePolicy.COASTED
-    max_coasted: int = 3
     spare_next_image: bool = False
 
     def __post_init__(self) -> None:
@@ -105,10 +104,6 @@ class FrameRules:
             )
         if not isinstance(self.late_policy, LatePolicy):
             raise ValueError(f'late_policy is {self.late_policy!r}, expected one of LatePolicy')
-        if not is_count(self.max_coasted):
-            raise ValueError(
-                f'max_coasted is {told_value(self.max_coasted)}, expected a number of at least 0'
-            )
 
 
 class FramePipeline:
@@ -396,7 +391,7 @@ class FramePipeline:
             return 'the node stops'
         if at_ms > max(job.deadline_ms, job.taken_ms) + LATE_GRACE_MS:
             return 'its deadline had passed long ago'
-        if self._coasted >= self._rules.max_coasted:
+        if self._coasted >= MAX_COASTED:
             return ''
         if self._mailbox.waiting_others(self):
             return 'another task waits'

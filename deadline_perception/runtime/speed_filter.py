@@ -18,7 +18,6 @@ class SpeedFilter:
         self._timeout_s = timeout_s
         self._speed_mps = math.nan
         self._heard_s = math.nan
-        self.accepted = 0
 
     def observe(self, speed_mps: float, now_s: float) -> None:
         """Takes in a speed, finite and >= 0; after a silence, or when the clock went back, the filter starts anew."""
@@ -30,7 +29,6 @@ class SpeedFilter:
                 speed_mps - self._speed_mps
             )
         self._heard_s = now_s
-        self.accepted += 1
 
     def is_fresh(self, now_s: float) -> bool:
         """A speed has come within the timeout."""

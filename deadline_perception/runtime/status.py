@@ -16,8 +16,6 @@ from deadline_perception.runtime.pipeline import FramePipeline
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0
-MAX_CAUSES = 20
-FURTHER = 'further causes'
 LOOSE = 3.0  # times that a bound lies above what frames take; beyond it paths that would fit are not taken
 _LEAST_RATIOS = 30  # frames, before that is reported
 
@@ -27,7 +25,8 @@ class DetectorStatus:
     """Counts since the node was activated; worker, watchdog and executor write to it."""
 
     replaced: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+    last_rejection: str = ''
     frames: int = 0
     unanswered: int = 0
     failures: int = 0
@@ -43,19 +42,12 @@ class DetectorStatus:
     _delayed_since_ms: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def rejected_total(self) -> int:
-        """Images that could not be used."""
-        return sum(self.rejected.values())
-
-    def reject(self, cause: str) -> bool:
-        """Counts an image that could not be used. Returns whether its cause is new; after many, they are one."""
+    def reject(self, cause: str) -> None:
+        """Counts an image that could not be used."""
         with self._lock:
-            if cause not in self.rejected and len(self.rejected) >= MAX_CAUSES:
-                cause = FURTHER
-            self.rejected[cause] += 1
+            self.rejected += 1
+            self.last_rejection = cause
             self.rejected_ms = now_ms()
-            return self.rejected[cause] == 1
 
     def note(self, record: JobRecord) -> None:
         """Counts a published frame."""
@@ -86,7 +78,7 @@ class DetectorStatus:
         """Counts what the node held as it was deactivated, which no published frame tells of."""
         with self._lock:
             self.replaced = pipeline.replaced
-            left = pipeline.arrived - pipeline.replaced - self.frames - self.rejected_total
+            left = pipeline.arrived - pipeline.replaced - self.frames - self.rejected
             self.unanswered = max(
                 0, left
             )  # one whose conversion took so long counts as published and as rejected
@@ -111,13 +103,15 @@ class DetectorStatus:
             'frames': str(self.frames),
             'replaced_frames': str(self.replaced),
             'unanswered_frames': str(self.unanswered),
-            'rejected_frames': str(self.rejected_total),
+            'rejected_frames': str(self.rejected),
             'failures': str(self.failures),
             'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}',
         }
         values |= {f'misses: {cause}': str(count) for cause, count in list(self.misses.items())}
         if self.last_miss:
             values['last_miss'] = self.last_miss
+        if self.last_rejection:
+            values['last_rejection'] = self.last_rejection
         if not math.isnan(self.bound_ratio):
             values['bound_over_network'] = f'{self.bound_ratio:.2f}'
         if last is not None:
@@ -135,8 +129,6 @@ class DetectorStatus:
                 'contention_source': last.conditions.contention_source,
                 'outcome': last.outcome.name.lower(),
             }
-        for cause, count in list(self.rejected.items()):
-            values[f'rejected: {cause}'] = str(count)
         return values
 
     def concerns(self) -> tuple[str, ...]:
@@ -145,8 +137,7 @@ class DetectorStatus:
         if self.failures and now_ms() - self.failed_ms < TOLD_MS:
             found.append(f'{self.failures} failures, the last: {self.last_failure}')
         if now_ms() - self.rejected_ms < TOLD_MS:
-            cause, count = self.rejected.most_common(1)[0]
-            found.append(f'{self.rejected_total} images rejected, {count} of them: {cause}')
+            found.append(f'{self.rejected} images rejected, the last: {self.last_rejection}')
         if self._missed_in_a_row:
             found.append(f'{self._missed_in_a_row} deadlines missed in a row')
         if self.bound_ratio > LOOSE:

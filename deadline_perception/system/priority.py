@@ -38,7 +38,6 @@ LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; diagn
 MODES = ('auto', 'off')
 INFERENCE_NAME = 'inference'
 _PAUSE_S = 50e-6  # a pause is what RLIMIT_RTTIME counts from anew
-_AUTOGROUP = Path('/proc/self/autogroup')
 
 
 class Role(Enum):
@@ -141,7 +140,6 @@ class ThreadPriority:
         self._raised: dict[int, _Raised] = {}
         self._of_thread = threading.local()  # `period`, since each thread has a clock of its own
         self._refusals: dict[str, str] = {}
-        self._session: int | None = None  # niceness of the session before
         self._longest_run: tuple[int, int] | None = None  # RLIMIT_RTTIME before
         self._memory_is_locked = self._auto and lock_memory and self._lock_memory()
 
@@ -189,9 +187,6 @@ class ThreadPriority:
                 if lives(tid):
                     self._lower(tid, raised)
             self._raised.clear()
-            if self._session is not None:
-                _write_session(self._session)
-                self._session = None
             if self._longest_run is not None:
                 resource.setrlimit(resource.RLIMIT_RTTIME, self._longest_run)
                 self._longest_run = None
@@ -244,7 +239,6 @@ class ThreadPriority:
         try:
             if raised.niceness > NICENESS:
                 os.setpriority(os.PRIO_PROCESS, tid, NICENESS)
-            self._weigh_session()
         except PermissionError:
             self._refuse('nice', f'nice {NICENESS} is not permitted (limit nice)')
         self._to_fifo(tid, raised)
@@ -299,21 +293,6 @@ class ThreadPriority:
                 except ProcessLookupError:  # it ended just now
                     pass
 
-    def _weigh_session(self) -> None:
-        """Where the kernel weighs sessions against each other first, niceness counts only among the threads of one."""
-        before = _session_niceness()
-        if before is None or self._session is not None or before <= NICENESS:
-            return
-        if os.getsid(0) != os.getpid():
-            self._refuse(
-                'session',
-                'niceness counts within this session alone, which other programs share '
-                '(sched_autogroup_enabled is 1)',
-            )
-            return
-        _write_session(NICENESS)
-        self._session = before
-
     def _lock_memory(self) -> bool:
         refusal = lock_pages()
         if refusal:
@@ -322,21 +301,3 @@ class ThreadPriority:
 
     def _refuse(self, what: str, why: str) -> None:
         self._refusals[what] = why
-
-
-def _session_niceness() -> int | None:
-    """None where the kernel does not group by session."""
-    try:
-        if Path('/proc/sys/kernel/sched_autogroup_enabled').read_text().strip() != '1':
-            return None
-        return int(_AUTOGROUP.read_text().rpartition('nice')[2])
-    except (OSError, ValueError):
-        return None
-
-
-def _write_session(niceness: int) -> None:
-    try:
-        _AUTOGROUP.write_text(str(niceness))
-    except BlockingIOError:  # the kernel takes ten changes a second of a user
-        time.sleep(0.15)
-        _AUTOGROUP.write_text(str(niceness))

@@ -171,8 +171,6 @@ class LatencyProfile:
             raise JsonFileError(
                 f'{file} is no latency profile of format {FORMAT}; measure one: {command}'
             )
-        # Times under contention, which older profiles carry and nothing reads.
-        content.pop('levels', None)
         execution_ms = content.pop('wcet_ms', None)
         taken_ms = content.pop('interference_ms', [])
         try:

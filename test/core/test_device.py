@@ -56,7 +56,6 @@ def test_reads_a_desktop(tmp_path):
     for environment, allocator in (
         (settings, 'retaining'),
         ({**settings, 'MALLOC_TOP_PAD_': '1'}, 'default'),
-        ({'LD_PRELOAD': '/usr/lib/libjemalloc.so.2'}, 'preloaded jemalloc'),
     ):
         facts = read_device_facts('cpu', root=tmp_path, environment=environment)
         assert facts.allocator == allocator

@@ -27,7 +27,7 @@ def learnt(*messages):
 def test_every_frame_with_its_own_detections_teaches_the_slowdown_of_the_path_that_ran():
     for outcome in (FrameLatency.DETECTED, FrameLatency.LATE):
         assert learnt(*[latency(outcome=outcome)] * 30).slowdown == pytest.approx(2.0, rel=0.05)
-    assert learnt(latency(idle_forecast_ms=math.nan)).rejected == 1
+    assert learnt(latency(idle_forecast_ms=math.nan)).sources == ()
 
 
 def test_a_flood_of_frames_is_left_after_as_many_as_the_queue_holds():

@@ -1,10 +1,8 @@
 import pytest
-from hand_clock import Clock
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
 
 from deadline_perception.nodes.image_input import LONGEST_TRANSPORT_NS, ImageInput
-from deadline_perception.runtime.image_flow import ImageFlow
 
 
 class Taken:
@@ -86,17 +84,3 @@ def test_once_best_effort_is_gone_all_is_reliable(one, camera, taken, wait_for):
     wait_for(lambda: reliability() == ReliabilityPolicy.RELIABLE, 'the reliable subscription')
     wait_for(lambda: reliable('again') or 'again' in taken.names, 'an image of the first')
     assert one.flow.lost == 0 and one._strengthener is None
-
-
-def test_where_wanted_images_do_not_come_it_subscribes_anew(one, camera, taken, wait_for):
-    publish, clock = camera(), Clock()
-    one.flow = ImageFlow(one.flow.topic, clock)
-    before = one._subscription
-    for number in range(1, 200, 5):  # four of five are missing
-        clock.ms += 500.0
-        one._on_message(Image(), {'publication_sequence_number': number})
-        if one._subscription is not before:
-            break
-    assert one._subscription is not before
-    assert any('did not come in 5 s though they were wanted' in words for words in one.concerns)
-    wait_for(lambda: publish('after') or 'after' in taken.names, 'an image of the new subscription')

@@ -14,8 +14,6 @@ OPTIONS = partial(NetworkOptions, 'street')
     [
         (FrameRules, 'min_score', '0.5', r"min_score is '0.5', expected a number in \[0, 1\]"),
         (FrameRules, 'min_score', math.nan, 'min_score is nan, expected'),
-        (FrameRules, 'max_coasted', '3', "max_coasted is '3', expected a number of at least 0"),
-        (FrameRules, 'max_coasted', -1, 'max_coasted is -1, expected'),
         (FrameRules, 'late_policy', 'late', "late_policy is 'late', expected one of LatePolicy"),
         (OPTIONS, 'threads', 'x', "threads is 'x', expected a number of at least 1"),
         (OPTIONS, 'threads', 0, 'threads is 0, expected'),

@@ -45,26 +45,6 @@ def test_lost_images_are_told_for_some_seconds_with_what_to_give_the_camera_driv
     assert not flow.loss and flow.lost == 57
 
 
-def come_for(flow, clock, seconds, *, missing, period_ms=100.0):
-    """One of `missing` + 1 images comes; whether that was told to be wrong, and how often."""
-    told = 0
-    for _ in range(int(seconds * 1000 / period_ms / (missing + 1))):
-        clock.ms += period_ms * (missing + 1)
-        told += flow.come(missing)
-    return told
-
-
-def test_images_that_do_not_come_though_they_are_wanted_are_told_after_some_seconds(clock):
-    flow = ImageFlow('/image', clock)
-    assert come_for(flow, clock, 30, missing=0) == 0 and not flow.gap
-    assert come_for(flow, clock, 4, missing=4) == 1
-    said = 'images of /image did not come in 5 s though they were wanted: subscribed anew'
-    assert flow.gap.endswith(said)
-    clock.ms += TOLD_MS + 1.0
-    assert not flow.gap
-    assert come_for(flow, clock, 75, missing=4) == 3, 'each time after twice as long'
-
-
 @pytest.mark.parametrize(
     'stamp_ns, now_ns, simulated, age_ms, reason',
     [

@@ -107,7 +107,7 @@ def test_closer_looks_follow_the_best_first_one_and_every_operator_keeps_two_set
     forecast = PathForecast(profile, passes.path_space)
     weights = [repository / f'models/{name}.safetensors' for name in ('street', 'street-first')]
     overall = PathQuality.load(weights[0].with_suffix('.quality.json'), network.path_space)
-    quality = pass_quality((passes, weights[1]), overall, weights[0], '', forecast)
+    quality = pass_quality((passes, weights[1]), overall, weights[0], forecast)
     kept, _ = useful_sequences(passes, list(network.path_space), quality, forecast)
     alone = {path['coarse'] for path in kept if path['fine'] == 'none'}
     assert alone == set(passes.coarse_paths)

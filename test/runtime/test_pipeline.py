@@ -515,10 +515,13 @@ def run_late_while_another_waits(bench, pipeline, other, fits_alone):
 @pytest.mark.parametrize(
     'fits_alone, max_coasted, ended', [(True, 1, False), (False, 1, True), (True, 0, True)]
 )
-def test_late_work_makes_room_for_the_next_image(bench, fits_alone, max_coasted, ended):
+def test_late_work_makes_room_for_the_next_image(
+    bench, monkeypatch, fits_alone, max_coasted, ended
+):
+    monkeypatch.setattr(pipeline_module, 'MAX_COASTED', max_coasted)
     policy = OnePath()
     policy.forecast_ms = lambda path, segment=0: 8000.0
-    pipeline = bench.build(policy, max_coasted=max_coasted)
+    pipeline = bench.build(policy)
     begin = bench.times.begin
     bench.times.begin = lambda *of, **more: replace(begin(*of, **more), interruption_ms=4000.0)
     bench.run(pipeline)  # has a result, so that none is coasted
@@ -531,8 +534,11 @@ def test_late_work_is_left_when_another_task_waits(bench):
     assert bench.mailbox.take(0)[0] is other
 
 
-def test_a_frame_run_past_its_deadline_is_answered_in_time_counted_and_renews_the_tracks(bench):
-    pipeline = bench.build(max_coasted=0)
+def test_a_frame_run_past_its_deadline_is_answered_in_time_counted_and_renews_the_tracks(
+    bench, monkeypatch
+):
+    monkeypatch.setattr(pipeline_module, 'MAX_COASTED', 0)
+    pipeline = bench.build()
     bench.start()
     for count in (1, 2):
         frame, bench.network.gate = arrive(), threading.Event()

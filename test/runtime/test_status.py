@@ -42,16 +42,13 @@ def test_frames_that_were_held_at_the_end_are_in_the_totals():
     assert values['unanswered_frames'] == '2'
 
 
-def test_rejections_are_counted_by_cause_and_further_causes_together():
+def test_rejections_are_counted_and_the_last_is_a_concern_for_some_seconds():
     status = DetectorStatus()
-    assert status.reject('too small')
-    assert not status.reject('too small')
-    for number in range(3 * status_module.MAX_CAUSES):
-        status.reject(f'cause {number}')
-    assert len(status.rejected) == status_module.MAX_CAUSES + 1
-    assert status.rejected_total == 2 + 3 * status_module.MAX_CAUSES
-    assert status.values()['rejected: too small'] == '2'
-    assert '62 images rejected, 41 of them: further causes' in status.concerns()[0]
+    for cause in 'too small', 'too large':
+        status.reject(cause)
+    values = status.values()
+    assert (values['rejected_frames'], values['last_rejection']) == ('2', 'too large')
+    assert status.concerns() == ('2 images rejected, the last: too large',)
     status.rejected_ms -= status_module.TOLD_MS
     assert status.concerns() == ()
 

@@ -265,20 +265,6 @@ report(during=during, after=after, policy=policy(), why=priority.refusals)
     assert found['why'] == [f'SCHED_FIFO is not used: {said}']
 
 
-@as_root
-@pytest.mark.skipif(module._session_niceness() is None, reason='no groups by session')
-def test_niceness_counts_against_other_sessions_too():
-    found = in_child("""
-def session(): return int(Path('/proc/self/autogroup').read_text().split()[-1])
-before = session()
-priority = raised(Role.SUPPORTING, lock_memory=False)
-during = session()
-priority.restore()
-report(seen=[before, during, session()])
-""")
-    assert found['seen'] == [0, NICENESS, 0]
-
-
 @pytest.mark.parametrize(
     ('runtime', 'period', 'refusal'),
     [

@@ -21,7 +21,7 @@ from deadline_perception.extras.configuration_file import save_configuration
 from deadline_perception.extras.faster_rcnn.configuration import COMPACT
 from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.networks.multi_path.checkpoint import load_detector
-from deadline_perception.networks.multi_path.configuration import STREET
+from deadline_perception.networks.multi_path.dense.configuration import STREET
 from deadline_perception.networks.weights_file import read_recipe
 from deadline_perception.tools import train
 from deadline_perception.tools.command_line import main

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadline_perception.core.device import check_device
-from deadline_perception.core.untrusted_file import FileRefused
+from deadline_perception.core.untrusted_file import FileRefused, parse_json
 from deadline_perception.engines import tensor_file
 from deadline_perception.engines.tensor_file import TensorHeader
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.networks.kinds import MULTI_PATH, YOLOX
-from deadline_perception.networks.multi_path.configuration import stored_shape
+from deadline_perception.networks.multi_path.configuration import read_shape
 from deadline_perception.networks.multi_path.shape import Shape
 from deadline_perception.networks.weights_file import (
     CheckpointError,
@@ -56,7 +56,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> Any:
         )
     try:
         with WithoutMemory():
-            network = detector_of(stored_shape(metadata['config']), class_names)
+            network = detector_of(read_shape(parse_json(metadata['config'])), class_names)
         network.score_calibration = stated_calibration(metadata, len(class_names))
     except ValueError as error:
         raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error

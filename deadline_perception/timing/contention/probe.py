@@ -15,8 +15,8 @@ import numpy as np
 
 from deadline_perception.core.stopwatch import now_ms
 
-PROBE_ROUNDS = 8  # 1 to 3 ms on a current core
-PROBE_SHARE = 0.006  # of one core; measured: benchmarks/monitor_cost.py of commit a7507dff
+_ROUNDS = 8  # of the work that are timed: 1 to 3 ms on a current core
+PROBE_SHARE = 0.006  # of one core, that probes take at most; measured: benchmarks/monitor_cost.py of commit a7507dff
 _WINDOW = 200  # latest times that the quantile is taken of
 _QUANTILE = (
     0.05  # low enough to hold on a mostly busy machine, high enough not to hang on one lucky time
@@ -27,17 +27,14 @@ PAUSES_BESIDE_FRAMES = (
 )
 
 
-def probe_pause_ms(taken_ms: float, share: float, *, beside_frames: bool) -> float:
+def probe_pause_ms(taken_ms: float, *, beside_frames: bool) -> float:
     """Least time from the begin of a probe to that of the next.
 
     Args:
         taken_ms: that the probe took; a slow one makes the next one wait longer.
-        share: of one core that probes may take at most, in [0, 1]; infinity comes of 0.
         beside_frames: frames came meanwhile, which say more than probes.
     """
-    if share <= 0.0:
-        return math.inf
-    return taken_ms / share * (PAUSES_BESIDE_FRAMES if beside_frames else 1)
+    return taken_ms / PROBE_SHARE * (PAUSES_BESIDE_FRAMES if beside_frames else 1)
 
 
 class IdleTime:
@@ -74,14 +71,10 @@ class Probe:
     an idle machine without frames look slow.
 
     Args:
-        rounds: repetitions of the work that are timed, >= 1; 8 take 1 to 3 ms on a current core.
         clock_ms: monotonic clock.
     """
 
-    def __init__(
-        self, *, rounds: int = PROBE_ROUNDS, clock_ms: Callable[[], float] = now_ms
-    ) -> None:
-        self._rounds = rounds
+    def __init__(self, *, clock_ms: Callable[[], float] = now_ms) -> None:
         self._clock_ms = clock_ms
         self._idle = IdleTime()
         self._cached = np.linspace(0.5, 1.5, 32_768, dtype=np.float32)  # 128 KiB
@@ -98,9 +91,9 @@ class Probe:
     def run(self) -> float:
         """Does the work and returns how long it took in ms, at least the clock's resolution; blocks half as long
         again."""
-        self._work(self._rounds // 2)
+        self._work(_ROUNDS // 2)
         begun_ms = self._clock_ms()
-        self._work(self._rounds)
+        self._work(_ROUNDS)
         taken_ms = max(self._clock_ms() - begun_ms, 1e-6)
         self._idle.observe(taken_ms)
         return taken_ms

@@ -58,7 +58,6 @@ class Readings:
         gpu_utilisation: busy share of the GPU, in [0, 1].
         gpu_memory_used: used share of the GPU's memory, in [0, 1].
         sources: sensors that gave these readings: `proc_stat`, `pressure`, `jetson_gpu`, `nvml`.
-        absent: sensors that this machine does not have, and what was looked for.
         faults: sensors that failed or lied, and how.
         cpu_times: for the next look; None when it could not be read.
     """
@@ -69,7 +68,6 @@ class Readings:
     gpu_utilisation: float = math.nan
     gpu_memory_used: float = math.nan
     sources: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     cpu_times: CpuTimes | None = None
 
@@ -278,7 +276,6 @@ def read_contention(
         memory_pressure,
         *gpu,
         tuple(look.sources),
-        tuple(look.absent),
         tuple(look.faults),
         times,
     )
@@ -290,7 +287,6 @@ class _Look:
     def __init__(self, expected: Collection[str]) -> None:
         self._expected = expected
         self.sources: list[str] = []
-        self.absent: list[str] = []
         self.faults: list[str] = []
 
     def take(self, source: str, read: Callable[[], Reading], otherwise: Reading) -> Reading:
@@ -299,8 +295,6 @@ class _Look:
         except SensorAbsent as error:
             if source in self._expected:
                 self.faults.append(f'{source}: was there before: {error}')
-            else:
-                self.absent.append(f'{source}: {error}')
         except SensorFault as error:
             self.faults.append(f'{source}: {error}')
         else:

@@ -87,12 +87,11 @@ class SlowdownEstimator:
     Frames are believed more the more of them came lately (they are the very work in question); the probe keeps the
     estimate alive while no frame runs. A frame beyond its bound is either the rare one that may be, or the first after
     a step, which the filter takes for an outlier until a second one follows: the next frame is planned as if it were a
-    step. Impossible observations are counted and otherwise ignored.
+    step. Impossible observations are ignored.
 
     Attributes:
         slowdown: factor in [1, MAX_SLOWDOWN]; 1 before the first observation.
         sources: evidence behind it: `probe`, `frames`, both or none.
-        rejected: observations that were impossible.
     """
 
     def __init__(self) -> None:
@@ -102,7 +101,6 @@ class SlowdownEstimator:
         self._has_probe = False
         self._surprise = 1.0  # ratio of the last frame, when it took longer than its bound
         self._last_is_unfinished = False
-        self.rejected = 0
         self.slowdown = 1.0
         self.sources: tuple[str, ...] = ()
 
@@ -114,7 +112,6 @@ class SlowdownEstimator:
             idle_ms: its time on the idle machine, such as `Probe.idle_ms`.
         """
         if not (_is_time(probe_ms) and _is_time(idle_ms)):
-            self.rejected += 1
             return
         self._probe.observe(probe_ms / idle_ms)
         self._has_probe = True
@@ -139,7 +136,6 @@ class SlowdownEstimator:
             again: in place of what was reported of it as unfinished.
         """
         if not (_is_time(forecast_ms) and _is_time(latency_ms)):
-            self.rejected += 1
             return
         ratio = latency_ms / forecast_ms
         self._surprise = ratio if latency_ms > bound_ms > 0.0 else 1.0

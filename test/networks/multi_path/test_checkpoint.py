@@ -18,7 +18,7 @@ from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.weights_file import CheckpointError, read_recipe
 
 NAMES = ('vehicle', 'bike')
-METADATA = {'config': 'compact', 'class_names': json.dumps(NAMES)}
+METADATA = {'config': COMPACT.to_json(), 'class_names': json.dumps(NAMES)}
 
 
 @pytest.fixture(scope='module')
@@ -54,16 +54,15 @@ def test_weights_beyond_float16_are_not_written(saved, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-NO_CONFIGURATION = 'expected one of compact, orin, paper, street or a whole one'
 NO_NAMES = 'expected a JSON list of 1 to 10000 names'
 
 
 @pytest.mark.parametrize(
     ('key', 'text', 'message'),
     [
-        ('config', 'huge', NO_CONFIGURATION),
+        ('config', 'huge', 'cannot be used: it is no JSON'),
         ('config', '{"name": "huge"}', 'cannot be used: configuration .* missing required field'),
-        ('config', '[' * 100_000, NO_CONFIGURATION),
+        ('config', '[' * 100_000, 'cannot be used: it is nested too deeply'),
         ('class_names', 'vehicle', NO_NAMES),
         ('class_names', '[]', NO_NAMES),
         ('class_names', '[1]', NO_NAMES),

@@ -95,6 +95,7 @@ def test_two_frames_that_ended_late_are_a_load():
         estimator.observe_unfinished(8.0, 10.0, 10.0)
         estimator.observe_late(8.0, 24.0, 10.0)
     estimator.observe_frame(8.0, 24.0, 40.0)
-    assert estimator.slowdown > 2.5
-    estimator.observe_late(8.0, math.nan)
-    assert estimator.rejected == 1
+    told = estimator.slowdown
+    assert told > 2.5
+    estimator.observe_late(8.0, math.nan)  # impossible
+    assert estimator.slowdown == told
