@@ -5,12 +5,12 @@ from types import ModuleType
 
 import pytest
 
-MOST_TOKENS = 117_654
+MOST_TOKENS = 117_873
 MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
 MOST_MEGABYTES = 20.0
-MOST_LINES = {'test': 28_867, 'benchmarks': 8_642, 'research': 9_489}
+MOST_LINES = {'test': 28_907, 'benchmarks': 8_642, 'research': 9_489}
 
 
 @pytest.fixture(scope='module')

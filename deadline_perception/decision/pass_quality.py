@@ -6,7 +6,7 @@ benchmarks/results/first_pass.json).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,16 +37,24 @@ class PassQuality:
         network: the passes.
         fine: of the network of the closer look.
         coarse: of that of the first look.
+        class_weights: see `Scene`.
 
     Attributes:
         scene: weighs classes and sizes; whoever has results tells it what the frames hold.
     """
 
-    def __init__(self, network: PassesNetwork, fine: LookQuality, coarse: LookQuality) -> None:
+    def __init__(
+        self,
+        network: PassesNetwork,
+        fine: LookQuality,
+        coarse: LookQuality,
+        class_weights: Mapping[str, float] | None = None,
+    ) -> None:
         self._network = network
         self._fine = fine
         self._coarse = coarse
-        self.scene = Scene(network.class_names)
+        self.scene = Scene(network.class_names, class_weights)
+        self._unknown_scene = self.scene.weights
 
     def quality(self, path: ExecutionPath) -> float:
         """Expected average precision of one path in a scene of which nothing is known, in [0, 1]."""
@@ -54,7 +62,7 @@ class PassQuality:
 
     def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """The same for many paths: float64 `[paths]`."""
-        return self.by_size(paths) @ Scene(self._network.class_names).weights
+        return self.by_size(paths) @ self._unknown_scene
 
     def by_size(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """Average precision of classes and sizes, see `Scene.weights`: float64 `[paths, classes * bins]`."""

@@ -15,6 +15,7 @@ import numpy as np
 from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.number import number_or_nan
 from deadline_perception.decision.path_quality import QualityTableError
 from deadline_perception.decision.policy import Quality
 
@@ -34,7 +35,7 @@ class Scene:
 
     Args:
         class_names: that labels index.
-        importance: weight of a class, such as `person`, over that of the others, > 0; 1 where none is given.
+        class_weights: of a class, such as `person`, over the others, > 0; 1 where none is given.
 
     Attributes:
         weights: float64 `[classes * bins]`, bins of the first class first; sums to 1.
@@ -47,16 +48,17 @@ class Scene:
     def __init__(
         self,
         class_names: Sequence[str],
-        importance: Mapping[str, float] | None = None,
+        class_weights: Mapping[str, float] | None = None,
     ) -> None:
-        importance = importance or {}
-        unknown = set(importance) - set(class_names)
-        if unknown or not all(0.0 < one < np.inf for one in importance.values()):
+        class_weights = class_weights or {}
+        unknown = set(class_weights) - set(class_names)
+        numbers = map(number_or_nan, class_weights.values())
+        if unknown or not all(0.0 < one < np.inf for one in numbers):
             raise ValueError(
-                f'weights of classes are {dict(importance)}, expected numbers above 0 for some of '
+                f'class_weights are {dict(class_weights)}, expected numbers above 0 for some of '
                 f'{", ".join(class_names)}'
             )
-        self._importance = np.array([importance.get(name, 1.0) for name in class_names])
+        self._class_weights = np.array([class_weights.get(name, 1.0) for name in class_names])
         self._seen = np.zeros((len(class_names), len(SIZE_NAMES)))
         self.followers: list[Callable[[np.ndarray], None]] = []
         self._mix()
@@ -70,8 +72,8 @@ class Scene:
         self._mix()
 
     def _mix(self) -> None:
-        entering = _ENTERING / len(self._importance)
-        weights = (self._importance[:, None] * (self._seen + entering)).reshape(-1)
+        entering = _ENTERING / len(self._class_weights)
+        weights = (self._class_weights[:, None] * (self._seen + entering)).reshape(-1)
         self.weights = weights / weights.sum()
         for renew in self.followers:
             renew(self.weights)

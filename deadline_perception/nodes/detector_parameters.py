@@ -102,6 +102,12 @@ _TABLE = (
         'in time, then a closer one where time allows. Off: once.',
     ),
     Parameter(
+        'class_weights',
+        '',
+        'What objects of a class count for, over the others at 1, as a path is chosen, such as "person=3, '
+        'traffic_sign=0.5"; of weights that look twice.',
+    ),
+    Parameter(
         'calibration_file',
         '',
         'Keeps what the calibration learnt over a restart with the same network, '
@@ -159,6 +165,7 @@ _OF_NETWORK = (
     'calibration_file',
     'bounds',
     'two_passes',
+    'class_weights',
 )
 _WAITS_FOR = {
     **dict.fromkeys(_OF_NETWORK, 'configure'),
@@ -180,6 +187,25 @@ def check(values: Mapping[str, Value]) -> None:
     """
     parse_cores(values['cores'])
     check_policy(values['policy'])
+    parse_class_weights(values['class_weights'])
+
+
+def parse_class_weights(text: str) -> dict[str, float]:
+    """Reads `person=3, traffic_sign=0.5`.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    weights = {}
+    for part in filter(None, map(str.strip, text.split(','))):
+        name, _, number = part.rpartition('=')
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError:
+            raise ValueError(
+                f'class_weights is {text!r}, expected NAME=NUMBER, such as "person=3, traffic_sign=0.5"'
+            ) from None
+    return weights
 
 
 def camera_name(topic: str) -> str:
@@ -189,7 +215,9 @@ def camera_name(topic: str) -> str:
 
 def network_options(values: Mapping[str, Value]) -> NetworkOptions:
     """Where the parts of the detector lie."""
-    return NetworkOptions(**{name: values[name] for name in _OF_NETWORK})
+    options = {name: values[name] for name in _OF_NETWORK}
+    options['class_weights'] = parse_class_weights(options['class_weights'])
+    return NetworkOptions(**options)
 
 
 def make_rules(values: Mapping[str, Value]) -> FrameRules:

@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,8 @@ class NetworkOptions:
             as the file says.
         two_passes: look at an image twice where the weights declare how (see `networks.passes`), under the policy
             `frontier`.
+        class_weights: what objects of a class count for, over others, as a path is chosen: `{'person': 3.0}`. Of a
+            network that looks twice.
 
     Raises:
         ValueError: a number lies outside its range, or is none.
@@ -126,6 +128,7 @@ class NetworkOptions:
     bounds: str = CALIBRATED
     classes: str | Sequence[str] = ()
     two_passes: bool = True
+    class_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not is_count(self.threads) or self.threads < 1:
@@ -347,12 +350,17 @@ def decided_by(
     space = network.path_space
     of_network = SegmentForecast(space, {key: forecast.costs_ms[key] for key in space.carriers()})
     quality = load_quality(network, of_network, weights)
+    if options.class_weights and passes is None:
+        raise SetupError(
+            f'class_weights are {dict(options.class_weights)}, but {network.config_name} is looked at once, '
+            f'expected weights that look twice, and two_passes'
+        )
     if options.policy != 'frontier' or network.kept_paths:
         return quality, network.kept_paths, ''
     if passes is None:
         is_whole = len(at_hand) == len(space)
         return quality, useful_paths(space, of_network, quality) if is_whole else at_hand, ''
-    of_passes = pass_quality(passes, quality, weights, forecast)
+    of_passes = pass_quality(passes, quality, weights, forecast, options.class_weights)
     return of_passes, *useful_sequences(passes[0], at_hand, of_passes, forecast)
 
 
@@ -619,6 +627,7 @@ def pass_quality(
     fine: Quality,
     weights: Path,
     forecast: SegmentForecast,
+    class_weights: Mapping[str, float],
 ) -> PassQuality:
     """Quality of the sequences of passes, by size of object where the tables have that.
 
@@ -627,9 +636,11 @@ def pass_quality(
         fine: of the network of the closer look, over all objects.
         weights: file of that, beside which its table lies.
         forecast: times of the sequences.
+        class_weights: see `NetworkOptions`.
 
     Raises:
         QualityTableError: a table cannot be read.
+        SetupError: the network has no such class, or a weight is no number above 0.
     """
     network, coarse_weights = passes
 
@@ -649,7 +660,11 @@ def pass_quality(
         network.coarse, SegmentForecast(network.coarse.path_space, costs), coarse_weights
     )
     table = coarse_weights.with_suffix('.quality.json')
-    return PassQuality(network, of_fine, quality_of(network.coarse, of_coarse, table))
+    looks = of_fine, quality_of(network.coarse, of_coarse, table)
+    try:
+        return PassQuality(network, *looks, class_weights)
+    except ValueError as error:
+        raise SetupError(str(error)) from error
 
 
 def load_quality(

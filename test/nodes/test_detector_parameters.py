@@ -21,3 +21,14 @@ def test_the_defaults_fit_each_other_and_make_every_part():
     assert not make_rules(values(policy='own.policy:Mine')).spare_next_image
     with pytest.raises(ValueError, match='cores'):
         check(values(cores='0-'))
+
+
+def test_weights_of_classes_are_read():
+    assert network_options(values()).class_weights == {}
+    text = 'person=3, traffic light=0.5'
+    assert network_options(values(class_weights=text)).class_weights == {
+        'person': 3.0,
+        'traffic light': 0.5,
+    }
+    with pytest.raises(ValueError, match="class_weights is 'person', expected NAME=NUMBER"):
+        check(values(class_weights='person'))

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,12 @@ from latency_profiles import profile_of
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.networks.passes import PassesError
-from deadline_perception.runtime.loading import pass_quality
+from deadline_perception.runtime.loading import (
+    NetworkOptions,
+    SetupError,
+    load_task,
+    pass_quality,
+)
 from deadline_perception.runtime.look_twice import (
     first_look_model,
     joined_profile,
@@ -107,7 +113,7 @@ def test_closer_looks_follow_the_best_first_one_and_every_operator_keeps_two_set
     forecast = PathForecast(profile, passes.path_space)
     weights = [repository / f'models/{name}.safetensors' for name in ('street', 'street-first')]
     overall = PathQuality.load(weights[0].with_suffix('.quality.json'), network.path_space)
-    quality = pass_quality((passes, weights[1]), overall, weights[0], forecast)
+    quality = pass_quality((passes, weights[1]), overall, weights[0], forecast, {})
     kept, _ = useful_sequences(passes, list(network.path_space), quality, forecast)
     alone = {path['coarse'] for path in kept if path['fine'] == 'none'}
     assert alone == set(passes.coarse_paths)
@@ -115,3 +121,27 @@ def test_closer_looks_follow_the_best_first_one_and_every_operator_keeps_two_set
     assert {path['coarse'] for path in closer} == {'736'}
     for operator in network.path_space.operators:
         assert len({path[operator.name] for path in closer}) > 1
+
+
+def test_a_class_may_count_for_more(street, repository):
+    network, passes = street
+    profile = joined_profile(passes, profile_at(network, 1.0), profile_at(passes.coarse, 1.0))
+    forecast = PathForecast(profile, passes.path_space)
+    weights = [repository / f'models/{name}.safetensors' for name in ('street', 'street-first')]
+    overall = PathQuality.load(weights[0].with_suffix('.quality.json'), network.path_space)
+    of_weights = partial(pass_quality, (passes, weights[1]), overall, weights[0], forecast)
+    longest = passes.path_space.largest
+    table = of_weights({}).by_size([longest]).reshape(len(passes.class_names), -1)
+    of_person = table[passes.class_names.index('person')].mean()
+    assert of_weights({'person': 1e9}).quality(longest) == pytest.approx(of_person, rel=1e-6)
+    assert of_weights({}).quality(longest) == pytest.approx(table.mean())
+    for refused in ({'dog': 2.0}, {'person': 0.0}, {'person': '3'}):
+        with pytest.raises(SetupError, match='class_weights are .* expected numbers above 0 for'):
+            of_weights(refused)
+
+
+def test_classes_count_where_an_image_is_looked_at_twice_alone(repository):
+    once = {'engine': 'eager', 'two_passes': False}
+    options = NetworkOptions('street', class_weights={'person': 3.0}, **once)
+    with pytest.raises(SetupError, match='class_weights are .* looked at once, expected weights'):
+        load_task(options, repository / 'models')
