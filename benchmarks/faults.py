@@ -22,13 +22,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-import numpy as np
-from parts.fault_acts import Fault, Images
-from parts.fault_table import FAULTS, STANDS
+from parts.fault_table import FAULTS, STANDS, Fault, Images
 from parts.harness import Run, option, run_script, shown
 from parts.node_listener import HeardFrame
 from parts.node_process import StandError, profile_for
-from parts.node_stand import BUDGET_MS, Feed, Stand
+from parts.node_stand import BUDGET_MS, Stand
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.replaced_file import replace_file
@@ -44,9 +42,6 @@ LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is no
 CALM_S = 1.0
 WATCHDOGS = 2  # threads that a watchdog begins with
 QUIET_MS = 3000.0  # a node that has not been heard on /diagnostics for so long is mute
-# By speed_timeout_s, the filter and the periods of both nodes.
-UNKNOWN_AFTER_MS = 1200.0
-KNOWN_AFTER_MS = 1000.0
 
 
 @dataclass
@@ -149,13 +144,9 @@ def inflict(fault: Fault, stand: Stand) -> Verdict:
     said = (*stand.heard.problems(begun_ms), stand.output()[said_before:])
     if fault.says and not any(re.search(fault.says, text) for text in said):
         verdict.why.append(f'{fault.says!r} is said nowhere')
-    if any(frame.number >= 0 for frame in stand.heard.frames):
-        judge_images(fault, stand, range(first, last), frames_before, begun_ms, verdict)
-    if 'time_budget' in stand.names and fault.speed:
-        judge_speed(fault, stand, begun_ms, ended_ms, verdict)
-    wrong = sorted({topic for at_ms, topic in stand.heard.not_finite if at_ms >= begun_ms})
-    if wrong:
-        verdict.why.append(f'not finite: {", ".join(wrong)}')
+    judge_images(fault, stand, range(first, last), frames_before, begun_ms, verdict)
+    if any(at_ms >= begun_ms for at_ms in stand.heard.not_finite):
+        verdict.why.append('boxes that are not finite')
     return verdict
 
 
@@ -180,14 +171,7 @@ def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> di
     while True:
         died |= stand.revive()
         heard = {name for at_ms, name, _, _ in stand.heard.diagnostics if at_ms > ended_ms}
-        works = set(nodes) <= heard
-        if 'detector' in nodes:
-            works &= stand.recovered(ended_ms)
-        if 'time_budget' in nodes:
-            works &= any(
-                at_ms > ended_ms and not degraded
-                for at_ms, _, degraded in stand.heard.budgets[-20:]
-            )
+        works = set(nodes) <= heard and stand.recovered(ended_ms)
         if works:
             verdict.recovered_s = (now_ms() - ended_ms) / 1000.0
             time.sleep(CALM_S)
@@ -265,25 +249,6 @@ def judge_images(
         verdict.why.append(f'{verdict.rejected} of {len(numbers)} images counted as rejected')
 
 
-def judge_speed(
-    fault: Fault, stand: Stand, begun_ms: float, ended_ms: float, verdict: Verdict
-) -> None:
-    """Budgets kept coming, and say whether the speed is known."""
-    times = [at_ms for at_ms, _, _ in stand.heard.budgets if begun_ms <= at_ms <= ended_ms]
-    gap_ms = float(np.diff([begun_ms, *times, ended_ms]).max())
-    if gap_ms > 1000.0:
-        verdict.why.append(f'no budget for {gap_ms / 1000:.1f} s')
-    unknown = fault.speed == 'unknown'
-    settled_ms = begun_ms + (UNKNOWN_AFTER_MS if unknown else KNOWN_AFTER_MS)
-    wrong = sum(
-        settled_ms < at_ms <= ended_ms and degraded != unknown
-        for at_ms, _, degraded in stand.heard.budgets
-    )
-    if wrong:
-        said = 'known' if unknown else 'unknown'
-        verdict.why.append(f'{wrong} budgets say that the speed is {said}')
-
-
 def inflict_all(
     faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]
 ) -> list[Verdict]:
@@ -302,7 +267,7 @@ def inflict_all(
             try:
                 with (
                     tempfile.TemporaryDirectory() as folder,
-                    make_stand(name, folder, profile) as stand,
+                    Stand(folder=Path(folder), profile=profile, **STANDS[name]) as stand,
                 ):
                     while waiting:
                         fault = waiting.pop(0)
@@ -323,16 +288,6 @@ def inflict_or_tell(fault: Fault, stand: Stand) -> Verdict:
         return inflict(fault, stand)
     except Exception as error:
         return Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
-
-
-def make_stand(name: str, folder: str, profile: Path) -> Stand:
-    """Processes that are fed as the faults of this stand expect."""
-    setting = STANDS[name]
-    feed = Feed(
-        frames_hz=10.0 if name == 'inputs' else 0.0,
-        clock_hz=100.0 if setting.get('simulated') else 0.0,
-    )
-    return Stand(folder=Path(folder), profile=profile, feed=feed, **setting)
 
 
 COLUMNS = 'images', 'in_time', 'replaced', 'rejected', 'late', 'unanswered', 'silently_lost'

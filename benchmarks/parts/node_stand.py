@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import psutil
 import rclpy
 from builtin_interfaces.msg import Time
@@ -31,14 +30,12 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image
-from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.nodes.node_table import NODES
-from parts.harness import compile_library
 from parts.node_listener import NodeListener
 from parts.node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
 
@@ -65,13 +62,10 @@ class Feed:
     budgets_hz: float = 5.0
     states_hz: float = 3.0
     speeds_hz: float = 20.0
-    frames_hz: float = 0.0
-    clock_hz: float = 0.0
+    clock_hz: float = 100.0
     image: Callable[[Image, int], object] | None = None
     budget: Callable[[TimeBudget], object] | None = None
     state: Callable[[ContentionState], object] | None = None
-    speed: Callable[[Odometry], object] | None = None
-    frame: Callable[[FrameLatency, Detection2DArray], object] | None = None
 
 
 class Stand:
@@ -83,7 +77,6 @@ class Stand:
         profile: latency profile of the shipped weights on this machine; None: the nodes find one, or scale another's.
         feed: what goes in.
         points: the detector runs behind `fault_points`.
-        stepped: the processes' system clock can be stepped.
         simulated: the nodes take their time from /clock.
     """
 
@@ -95,7 +88,6 @@ class Stand:
         *,
         feed: Feed = Feed(),
         points: bool = False,
-        stepped: bool = False,
         simulated: bool = False,
     ) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
@@ -108,7 +100,6 @@ class Stand:
         self.profile = profile
         self.simulated_ns: int | None = 1_000_000_000_000 if simulated else None
         self.clock_rate = 1.0
-        self._step = self._stepped_clock() if stepped else None
         self.values = read_values(
             {
                 'namespace': self.namespace,
@@ -183,11 +174,6 @@ class Stand:
         if self.orders is not None and name == 'detector':
             command[1 : command.index(NODES_PACKAGE) + 1] = [str(HERE / 'fault_points.py')]
             environment['FAULT_ORDERS'] = str(self.orders)
-        if self._step is not None:
-            environment |= {
-                'LD_PRELOAD': str(self.folder / 'stepped_clock.so'),
-                'STEPPED_CLOCK': str(self.folder / 'step'),
-            }
         return tuple(command), environment
 
     def pids(self) -> dict[str, int]:
@@ -234,16 +220,11 @@ class Stand:
         """The time that the nodes have, too."""
         if self.simulated_ns is not None:
             return self.simulated_ns
-        step_s = 0 if self._step is None else int(self._step[0])
-        return time.time_ns() + step_s * 1_000_000_000
+        return time.time_ns()
 
     def stamp(self) -> Time:
         """That time in a message."""
         return rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
-
-    def step_clock(self, step_s: int) -> None:
-        """Moves the system clock of the nodes, from where it is."""
-        self._step += step_s
 
     def strike(self, **points: dict) -> None:
         """Orders hangs and failures, see `fault_points`."""
@@ -279,38 +260,24 @@ class Stand:
     def _connect(self) -> None:
         self.change_camera()
         node = self.node
-        self._outs = {
-            kind: node.create_publisher(kind, topic, 10)
-            for kind, topic in (
-                (TimeBudget, 'time_budget/budget'),
-                (ContentionState, 'contention_monitor/state'),
-                (FrameLatency, 'detector/latency'),
-                (Detection2DArray, 'detector/detections'),
-                (Clock, '/clock'),
-            )
-            if self._is_fed(kind)
-        }
-        self._odometry = [node.create_publisher(Odometry, topic, 10) for topic in ('/odom', 'odom')]
-        self.heard = NodeListener(node, self.names)
-
-    def _is_fed(self, kind: type) -> bool:
-        own = {
-            TimeBudget: 'time_budget',
-            ContentionState: 'contention_monitor',
-            FrameLatency: 'detector',
-            Detection2DArray: 'detector',
-        }
-        return 'bringup' not in self.names and own.get(kind) not in self.names
+        fed = {Clock: '/clock'} if self.simulated_ns is not None else {}
+        if 'bringup' not in self.names:
+            fed |= {TimeBudget: 'time_budget/budget', ContentionState: 'contention_monitor/state'}
+        if 'contention_monitor' in self.names:
+            del fed[ContentionState]
+        self._outs = {kind: node.create_publisher(kind, topic, 10) for kind, topic in fed.items()}
+        self._odometry = node.create_publisher(Odometry, '/odom', 10)
+        self.heard = NodeListener(node)
 
     def _send(self) -> None:
         sources = {
-            'clock_hz': self._send_clock,
             'images_hz': self._send_image,
             'budgets_hz': self._send_budget,
             'states_hz': self._send_state,
             'speeds_hz': self._send_speed,
-            'frames_hz': self._send_frame,
         }
+        if self.simulated_ns is not None:
+            sources['clock_hz'] = self._send_clock
         due_ms = dict.fromkeys(sources, now_ms())
         while self._running and self.context.ok():
             for rate, send in sources.items():
@@ -331,7 +298,7 @@ class Stand:
             self._image_out.publish(image)
 
     def _send_clock(self) -> None:
-        if self.simulated_ns is not None and self.clock_rate:
+        if self.clock_rate:
             self.simulated_ns += int(1e9 / self.feed.clock_hz * self.clock_rate)
             self._outs[Clock].publish(Clock(clock=self.stamp()))
 
@@ -354,31 +321,7 @@ class Stand:
         message = Odometry()
         message.header.stamp = self.stamp()
         message.twist.twist.linear.x = 5.0
-        if self.feed.speed is not None:
-            self.feed.speed(message)
-        for publisher in self._odometry:
-            publisher.publish(message)
-
-    def _send_frame(self) -> None:
-        """What a detector says, where none runs."""
-        times_ms = {
-            'total_ms': 80.0,
-            'network_ms': 70.0,
-            'bound_ms': 90.0,
-            'idle_forecast_ms': 70.0,
-        }
-        latency = FrameLatency(path='a', budget_ms=BUDGET_MS, deadline_met=True, **times_ms)
-        found = Detection2DArray()
-        for message in (latency, found):
-            message.header.stamp = self.stamp()
-        if self.feed.frame is not None:
-            self.feed.frame(latency, found)
-        for message in (found, latency):
-            self._outs[type(message)].publish(message)
-
-    def _stepped_clock(self) -> np.memmap:
-        compile_library(HERE / 'stepped_clock.c', self.folder / 'stepped_clock.so')
-        return np.memmap(self.folder / 'step', np.int64, 'w+', shape=1)
+        self._odometry.publish(message)
 
     # --- what comes out ---
 
