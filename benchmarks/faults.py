@@ -7,19 +7,17 @@ of it or of a newer one are heard within its budget; as replaced when it was not
 within the newer one's budget and two of its own; otherwise as late, or unanswered. Silently lost is an image that was
 neither answered nor counted as replaced, rejected or lost by the middleware. A fault is withstood when what is expected
 of it holds, its processes are alive with all their threads and are heard, and everything works again afterwards.
-Prints a table and writes results/faults.json, where rows of faults that were not run stay as they were.
+Prints a table and writes results/faults.json, or with --only one below out/benchmarks.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date
 from pathlib import Path
 
 from parts.fault_table import FAULTS, STANDS, Fault, Images
@@ -28,12 +26,10 @@ from parts.node_listener import HeardFrame
 from parts.node_process import StandError, profile_for
 from parts.node_stand import BUDGET_MS, Stand
 
-from deadline_perception.core.device import read_device_facts
-from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
-from deadline_perception.tools.demo import check_ros, machine_facts
+from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.support.node_run import keep_to_this_machine
 
 # From publication to this script's own callback, on a machine whose cores are all busy.
@@ -171,8 +167,7 @@ def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> di
     while True:
         died |= stand.revive()
         heard = {name for at_ms, name, _, _ in stand.heard.diagnostics if at_ms > ended_ms}
-        works = set(nodes) <= heard and stand.recovered(ended_ms)
-        if works:
+        if set(nodes) <= heard and stand.recovered(ended_ms):
             verdict.recovered_s = (now_ms() - ended_ms) / 1000.0
             time.sleep(CALM_S)
             return died
@@ -235,10 +230,8 @@ def judge_images(
         heard = dict(stand.heard.answers)  # which goes on growing meanwhile
         answers = {number: at_ms for number, at_ms in heard.items() if number >= numbers.start}
         found = answers_of(numbers, stand.sent, answers)
-        verdict.in_time = found['in_time']
-        verdict.replaced = found['replaced']
-        verdict.late = found['late']
-        verdict.unanswered = found['unanswered']
+        for name in ('in_time', 'replaced', 'late', 'unanswered'):
+            setattr(verdict, name, found[name])
     if fault.images is Images.IN_TIME and verdict.late + verdict.unanswered > max(
         1, LATE_SHARE * len(numbers)
     ):
@@ -249,18 +242,8 @@ def judge_images(
         verdict.why.append(f'{verdict.rejected} of {len(numbers)} images counted as rejected')
 
 
-def inflict_all(
-    faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]
-) -> list[Verdict]:
-    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them;
-    `note` is told of each as soon as it is judged."""
-    verdicts = []
-
-    def judged(fault: Fault, verdict: Verdict) -> bool:
-        verdicts.append(verdict)
-        note(fault, verdict)
-        return verdict.survived and not verdict.why
-
+def inflict_all(faults: Sequence[Fault], profile: Path) -> Iterator[tuple[Fault, Verdict]]:
+    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them."""
     for name in STANDS:
         waiting = [fault for fault in faults if fault.stand == name]
         while waiting:
@@ -269,25 +252,20 @@ def inflict_all(
                     tempfile.TemporaryDirectory() as folder,
                     Stand(folder=Path(folder), profile=profile, **STANDS[name]) as stand,
                 ):
-                    while waiting:
+                    is_whole = True  # what a fault has left behind shall not be blamed on the next
+                    while waiting and is_whole:
                         fault = waiting.pop(0)
-                        # What it has left behind shall not be blamed on the next.
-                        if not judged(fault, inflict_or_tell(fault, stand)):
-                            break
-            except (StandError, ValueError) as error:  # a stand that does not start hides no other
+                        try:
+                            verdict = inflict(fault, stand)
+                        except Exception as error:  # what cannot be inflicted hides no other
+                            verdict = Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
+                        yield fault, verdict
+                        is_whole = verdict.survived and not verdict.why
+            except (StandError, ValueError) as error:  # nor does a stand that does not start
                 why = [f'its stand does not start: {error}']
                 for fault in waiting:
-                    judged(fault, Verdict(fault.name, survived=False, why=why))
+                    yield fault, Verdict(fault.name, survived=False, why=why)
                 waiting = []
-    return verdicts
-
-
-def inflict_or_tell(fault: Fault, stand: Stand) -> Verdict:
-    """A fault that cannot be inflicted must not hide the others."""
-    try:
-        return inflict(fault, stand)
-    except Exception as error:
-        return Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
 
 
 COLUMNS = 'images', 'in_time', 'replaced', 'rejected', 'late', 'unanswered', 'silently_lost'
@@ -300,31 +278,6 @@ def line_of(fault: Fault, verdict: Verdict) -> str:
     return f'{fault.kind:>10} {fault.name:<26} {counts} {back}  {"; ".join(verdict.why) or "withstood"}'
 
 
-def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
-    """Puts a row in the place of that of the same fault."""
-    rows = {}
-    if file.is_file():
-        rows = {row['fault']: row for row in json.loads(file.read_text(encoding='utf-8'))['rows']}
-    rows[fault.name] = {
-        'kind': fault.kind,
-        'does': fault.does,
-        'expects': list(fault.expects),
-        **asdict(verdict),
-        'date': date.today().isoformat(),
-    }
-    kept = [rows[known.name] for known in FAULTS if known.name in rows]
-    content = {
-        'machine': dict(facts),
-        'budget_ms': BUDGET_MS,
-        'hearing_ms': HEARING_MS,
-        'late_share': LATE_SHARE,
-        'faults': len(kept),
-        'withstood': sum(not row['why'] for row in kept),
-        'rows': kept,
-    }
-    replace_file(file, json.dumps(content, indent=1) + '\n')
-
-
 def main(run: Run) -> int:
     args = run.args
     parts = args.only or ['']
@@ -335,20 +288,25 @@ def main(run: Run) -> int:
     check_ros()
     keep_to_this_machine()
     make_room_for_images()
-    facts = machine_facts(read_device_facts('cpu'))
-
-    def note(fault: Fault, verdict: Verdict) -> None:
-        print(line_of(fault, verdict), flush=True)
-        write(run.file, fault, verdict, facts)
-
     profile = profile_for()
-    begun_s = time.monotonic()
+    run.quick = bool(args.only)  # some faults are no whole run
+    rows = []
     print(f'{"kind":>10} {"fault":<26} {" ".join(COLUMNS)} back in s')
-    verdicts = inflict_all(chosen, profile, note)
-    withstood = sum(not verdict.why for verdict in verdicts)
-    print(f'{withstood} of {len(verdicts)} faults withstood, in {time.monotonic() - begun_s:.0f} s')
-    print(f'wrote {run.file}')
-    return int(withstood < len(verdicts))
+    for fault, verdict in inflict_all(chosen, profile):
+        print(line_of(fault, verdict), flush=True)
+        said = {'kind': fault.kind, 'does': fault.does, 'expects': list(fault.expects)}
+        rows.append({**said, **asdict(verdict)})
+        run.write(
+            budget_ms=BUDGET_MS,
+            hearing_ms=HEARING_MS,
+            late_share=LATE_SHARE,
+            faults=len(rows),
+            withstood=sum(not row['why'] for row in rows),
+            rows=rows,
+        )
+    withstood = sum(not row['why'] for row in rows)
+    print(f'{withstood} of {len(rows)} faults withstood')
+    return int(withstood < len(rows))
 
 
 if __name__ == '__main__':

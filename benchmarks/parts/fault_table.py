@@ -143,9 +143,10 @@ def any_slowdown() -> Callable:
 
 
 def camera_leaves(stand: Stand) -> str:
-    """The camera's driver ends, and one comes back that offers best effort only."""
-    stand.change_camera(ReliabilityPolicy.BEST_EFFORT)
-    time.sleep(3.0)
+    """The camera's driver ends, one comes that offers best effort only, and then the first again."""
+    for reliability in (ReliabilityPolicy.BEST_EFFORT, ReliabilityPolicy.RELIABLE):
+        stand.change_camera(reliability)
+        time.sleep(3.0)
     return ''
 
 
@@ -197,14 +198,14 @@ def stopped_reader(stand: Stand) -> str:
 
 def reactivated(stand: Stand) -> str:
     """The detector is deactivated and activated twice."""
-    found = stand.turn('detector', *('deactivate', 'activate') * 2)
+    found = stand.turn(*('deactivate', 'activate') * 2)
     return '' if all(found) else f'transitions answered {found}'
 
 
 def configured_anew(stand: Stand) -> str:
     """The detector is taken through all states."""
     states = 'deactivate', 'cleanup', 'configure', 'activate'
-    found = stand.turn('detector', *states, limit_s=ANSWER_S)
+    found = stand.turn(*states, limit_s=ANSWER_S)
     return '' if found == [True] * 4 else f'transitions answered {found}'
 
 

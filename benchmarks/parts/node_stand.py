@@ -24,7 +24,6 @@ from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from nav_msgs.msg import Odometry
-from rclpy.client import Client
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -111,7 +110,6 @@ class Stand:
         self._running = True
         self._camera, self._image_out = threading.Lock(), None
         self._images: list[array] = []
-        self._clients: dict[str, Client] = {}  # a new one would have to be met by its server
 
     # --- processes ---
 
@@ -130,12 +128,11 @@ class Stand:
         try:
             for name in self.names:
                 self.launch(name)
-            if 'detector' in self.names or 'bringup' in self.names:
-                self.wait(
-                    lambda: self.recovered(0.0) or self.refusal, 'the first answer', START_LIMIT_S
-                )
-                if self.refusal:
-                    raise StandError(f'a node of the stand refuses: {self.refusal}')
+            self.wait(
+                lambda: self.recovered(0.0) or self.refusal, 'the first answer', START_LIMIT_S
+            )
+            if self.refusal:
+                raise StandError(f'a node of the stand refuses: {self.refusal}')
             own = set(self.names) - {'bringup'}
             self.wait(
                 lambda: own <= {name for _, name, _, _ in self.heard.diagnostics},
@@ -178,18 +175,18 @@ class Stand:
 
     def pids(self) -> dict[str, int]:
         """Process of every node that runs."""
-        if 'bringup' in self.names:
-            found = {'bringup': self.processes['bringup'].pid}
-            for pid, line in children(found['bringup']).items():
-                for entry in NODES:
-                    if f'deadline_perception.nodes {entry.name} ' in line:
-                        found[entry.name] = pid
-            return found
-        return {
+        found = {
             name: process.pid
             for name, process in self.processes.items()
             if process.exit_status is None
         }
+        for pid, line in children(found.get('bringup', 0)).items():
+            found |= {
+                entry.name: pid
+                for entry in NODES
+                if f'deadline_perception.nodes {entry.name} ' in line
+            }
+        return found
 
     def figures(self) -> dict[str, ProcessFigures]:
         """What every running node holds now."""
@@ -218,9 +215,7 @@ class Stand:
 
     def now_ns(self) -> int:
         """The time that the nodes have, too."""
-        if self.simulated_ns is not None:
-            return self.simulated_ns
-        return time.time_ns()
+        return time.time_ns() if self.simulated_ns is None else self.simulated_ns
 
     def stamp(self) -> Time:
         """That time in a message."""
@@ -267,6 +262,7 @@ class Stand:
             del fed[ContentionState]
         self._outs = {kind: node.create_publisher(kind, topic, 10) for kind, topic in fed.items()}
         self._odometry = node.create_publisher(Odometry, '/odom', 10)
+        self._turns = node.create_client(ChangeState, 'detector/change_state')
         self.heard = NodeListener(node)
 
     def _send(self) -> None:
@@ -367,20 +363,16 @@ class Stand:
 
     # --- services ---
 
-    def turn(self, name: str, *transitions: str, limit_s: float = 40.0) -> list[bool | None]:
-        """Asks for transitions, one after the other. Returns whether each succeeded, None where there is no answer."""
-        if name not in self._clients:
-            self._clients[name] = self.node.create_client(ChangeState, f'{name}/change_state')
-        client, found = self._clients[name], []
+    def turn(self, *transitions: str, limit_s: float = 40.0) -> list[bool | None]:
+        """Asks the detector for transitions, one after the other: whether each succeeded, None where there is no answer."""
+        found: list[bool | None] = []
+        if not self._turns.service_is_ready():
+            self._turns.wait_for_service(limit_s)
+            time.sleep(MEETING_S)
         for transition in transitions:
             until = time.monotonic() + limit_s
-            if not client.service_is_ready():
-                if not client.wait_for_service(limit_s):
-                    found.append(None)
-                    continue
-                time.sleep(MEETING_S)
             request = ChangeState.Request(transition=Transition(id=TURNS[transition]))
-            future = client.call_async(request)
+            future = self._turns.call_async(request)
             while not future.done() and time.monotonic() < until:
                 time.sleep(0.01)
             found.append(future.result().success if future.done() else None)
