@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 
 def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchmark):
     # a busy machine has some images decided again
@@ -30,7 +28,7 @@ def test_every_benchmark_is_in_the_table_that_is_run(load_benchmark):
     found = every.benchmarks()
     listed = {benchmark.script for benchmark in found}
     assert len(listed) == len(found)
-    assert all((root / benchmark.file).is_file() for benchmark in found)
+    assert all((root / benchmark.command).is_file() for benchmark in found)
     by_name = {benchmark.script: benchmark for benchmark in found}
     assert by_name['tracking'].has_quick and not by_name['faults'].has_quick
     is_program = re.compile(r'^RESULTS = |^    run_script\(', re.MULTILINE)
@@ -93,9 +91,8 @@ def defined(file: Path) -> set[str]:
 
 
 def test_every_test_and_script_that_make_gpu_runs_is_there(load_benchmark, repository):
-    pytest.importorskip('torch')
-    gpu = load_benchmark('gpu')
-    words = [word for part in gpu.PARTS for word in part.command.split()]
-    scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
-    assert {*gpu.CUDA_TESTS} <= {*scripts}
-    assert not [script for script in scripts if not (repository / script).exists()]
+    every = load_benchmark('all').benchmarks(on_gpu=True)
+    assert len(every) == 8
+    words = [word for benchmark in every for word in benchmark.command.split()]
+    files = [word for word in words if word.startswith(('test/', 'research/'))]
+    assert files and not [file for file in files if not (repository / file).exists()]
