@@ -286,6 +286,18 @@ def clock(stand: Stand, rate: float = 1.0, jump_s: float = 0.0) -> str:
 # --- the table ---
 
 
+def fed(name: str, does: str, kind: str, says: str = '', lasts_s: float = 2.0, **feed) -> Fault:
+    """Something else goes in."""
+    return Fault(name, does, kind, lasts_s=lasts_s, says=says, feed=feed)
+
+
+def act(name: str, inflict: Callable[[Stand], str], kind: str, does: str = '', **more) -> Fault:
+    """Something is done; images after it are judged, and counts may begin anew."""
+    does = does or inflict.__doc__
+    judged = {'images': Images.AFTERWARDS, 'counted': False}
+    return Fault(name, does, kind, inflict=inflict, **judged | more)
+
+
 def of_point(name: str, does: str, lasts_s: float, says: str = '', **points) -> Fault:
     """A hang or an error at points within the detector."""
     kind = 'hangs' if any('hang_s' in order for order in points.values()) else 'errors'
@@ -295,184 +307,129 @@ def of_point(name: str, does: str, lasts_s: float, says: str = '', **points) -> 
     return Fault(name, does, kind, 'points', images, inflict, lasts_s=0.5, says=says)
 
 
-image = partial(Fault, kind='images')
-afterwards = partial(Fault, images=Images.AFTERWARDS, counted=False)
-of_clock = partial(Fault, kind='clocks', stand='simulated', lasts_s=1.0)
+def of_clock(name: str, does: str, **change) -> Fault:
+    """The simulated time goes otherwise."""
+    inflict = partial(clock, **change)
+    return Fault(name, does, 'clocks', 'simulated', inflict=inflict, lasts_s=1.0)
 
+
+IN_TIME = {'images': Images.IN_TIME, 'counted': True}
 FAULTS = (
-    image(
+    Fault(
         'unknown encoding',
         'images with the encoding vendor_raw12',
+        'images',
         images=Images.REJECTED,
         feed={'image': put(encoding='vendor_raw12')},
         says='vendor_raw12',
     ),
-    image(
-        'changing size',
-        'another size with every image, one of them 1 x 1 px',
-        feed={'image': turning_sizes},
-    ),
-    image(
+    fed('changing size', 'another size with every image', 'images', image=turning_sizes),
+    fed(
         'stamp zero',
         'images without a stamp',
-        feed={'image': put(header__stamp__sec=0, header__stamp__nanosec=0)},
-        says='stamp is zero',
+        'images',
+        'stamp is zero',
+        image=put(header__stamp__sec=0, header__stamp__nanosec=0),
     ),
-    image(
-        'stamp future',
-        'stamps of an hour ahead',
-        feed={'image': stamped(lambda number: 3600.0)},
-        says='future',
-    ),
-    image(
+    fed('stamp future', 'an hour ahead', 'images', 'future', image=stamped(lambda number: 3600.0)),
+    fed(
         'stamps back',
         'each stamp 50 ms before the last',
-        feed={'image': stamped(lambda number: -0.15 * (number % 100))},
-        says='went back',
+        'images',
+        'went back',
+        image=stamped(lambda number: -0.15 * (number % 100)),
     ),
-    image(
-        'late images',
-        'images that are 500 ms old when they are sent',
-        feed={'image': stamped(lambda number: -0.5)},
-    ),
-    image(
+    fed('late images', '500 ms old when sent', 'images', image=stamped(lambda number: -0.5)),
+    fed(
         'large burst',
         '100 images a second of 1280 x 720 px',
-        feed={'images_hz': 100.0, 'image': put(**sized(1280, 720))},
+        'images',
         lasts_s=10.0,
+        images_hz=100.0,
+        image=put(**sized(1280, 720)),
     ),
-    image(
+    fed(
         'camera stops',
         'no image for 12 s',
-        feed={'images_hz': 0.0},
-        lasts_s=12.0,
-        says=r'no image on \S+ for 1\d\.\d s',
+        'images',
+        r'no image on \S+ for 1\d',
+        12.0,
+        images_hz=0.0,
     ),
-    afterwards('camera leaves', camera_leaves.__doc__, 'images', inflict=camera_leaves),
-    afterwards(
-        'memory short', memory_short.__doc__, 'images', inflict=memory_short, recovers_s=60.0
-    ),
-    Fault(
-        'budget stale',
-        'no budget for 3 s',
-        'budgets',
-        feed={'budgets_hz': 0.0},
-        lasts_s=3.0,
-        says='budget is .* old',
-    ),
-    Fault(
+    act('camera leaves', camera_leaves, 'images'),
+    act('memory short', memory_short, 'images', recovers_s=60.0),
+    fed('budget stale', 'no budget for 3 s', 'budgets', 'budget is .* old', 3.0, budgets_hz=0.0),
+    fed(
         'slowdown of any value',
         'slowdowns of random bits',
         'contention',
-        feed={'state': any_slowdown()},
-        lasts_s=10.0,
-        says='slowdown is .*, expected',
+        'slowdown is .*, expected',
+        10.0,
+        state=any_slowdown(),
     ),
-    Fault(
-        'slowdown stale',
-        'no contention state for 4 s',
-        'contention',
-        feed={'states_hz': 0.0},
-        lasts_s=4.5,
-        says='contention',
-    ),
-    afterwards(
-        'budgets without end',
-        endless.__doc__,
-        'floods',
-        inflict=endless,
-        says='time_budget/budget: .* messages a second',
-    ),
-    afterwards(
-        'deactivate in a burst',
-        'deactivated and activated at 100 images a second',
-        'lifecycle',
-        inflict=reactivated,
-        feed={'images_hz': 100.0},
-        lasts_s=0.5,
-    ),
-    afterwards(
+    fed('slowdown stale', 'no state for 4.5 s', 'contention', 'contention', 4.5, states_hz=0.0),
+    act('budgets without end', endless, 'floods', says='time_budget/budget: .* messages a second'),
+    act('deactivate in a burst', reactivated, 'lifecycle', feed={'images_hz': 100.0}, lasts_s=0.5),
+    act(
         'configured fifty times',
-        'taken through all states 50 times: nothing may grow',
+        partial(again, times=50, once=configured_anew),
         'lifecycle',
-        inflict=partial(again, times=50, once=configured_anew),
+        'taken through all states 50 times: nothing may grow',
         recovers_s=30.0,
     ),
-    Fault(
+    act(
         'three minutes of work',
-        'ten images a second for three minutes: nothing may grow',
+        partial(again, times=60, once=at_work),
         'lifecycle',
-        inflict=partial(again, times=60, once=at_work),
+        'ten images a second for three minutes: nothing may grow',
+        **IN_TIME,
     ),
-    Fault(
-        'reader stopped', stopped_reader.__doc__, 'middleware', inflict=stopped_reader, lasts_s=0.0
-    ),
-    Fault(
+    act('reader stopped', stopped_reader, 'middleware', lasts_s=0.0, **IN_TIME),
+    act(
         'detector stopped',
-        'SIGSTOP, and SIGCONT after 2 s',
+        partial(signalled, name='detector', number=signal.SIGSTOP, stopped_s=2.0),
         'stops',
-        images=Images.AFTERWARDS,
-        inflict=partial(signalled, name='detector', number=signal.SIGSTOP, stopped_s=2.0),
+        'SIGSTOP, and SIGCONT after 2 s',
         lasts_s=0.5,
+        counted=True,
     ),
     of_point(
-        'network hangs',
-        'one segment takes 12 s',
-        12.5,
-        network={'hang_s': 12.0},
-        says='answered|hang',
+        'network hangs', 'a segment takes 12 s', 12.5, 'answered|hang', network={'hang_s': 12.0}
     ),
-    of_point(
-        'network slow', 'every segment takes 60 ms more', 4.0, network={'hang_s': 0.06, 'calls': 60}
-    ),
+    of_point('network slow', '60 ms a segment', 4.0, network={'hang_s': 0.06, 'calls': 60}),
     of_point(
         'network keeps failing',
         'twenty frames raise',
         3.0,
+        'out of memory',
         network={'error': 'out of memory', 'calls': 20},
-        says='out of memory',
     ),
-    of_point('conversion hangs', 'one conversion takes 4 s', 4.5, conversion={'hang_s': 4.0}),
-    of_point(
-        'conversion fails',
-        'one conversion raises what nobody expects',
-        1.0,
-        conversion={'error': 'broken codec'},
-    ),
-    of_point(
-        'publication hangs',
-        'one publication of detections takes 4 s',
-        4.5,
-        publication={'hang_s': 4.0},
-    ),
+    of_point('conversion hangs', 'one takes 4 s', 4.5, conversion={'hang_s': 4.0}),
+    of_point('conversion fails', 'one raises', 1.0, conversion={'error': 'broken codec'}),
+    of_point('publication hangs', 'one of detections takes 4 s', 4.5, publication={'hang_s': 4.0}),
     of_point(
         'publication keeps failing',
         'ten publications of detections raise',
         3.0,
+        'no middleware',
         publication={'error': 'no middleware', 'calls': 10},
-        says='no middleware',
     ),
     of_point(
         'record hangs', 'one publication of the latency takes 4 s', 4.5, record={'hang_s': 4.0}
     ),
     *(
-        of_point(f'{point} exits', f'one {what} calls sys.exit()', 1.0, **{point: {'exits': True}})
-        for point, what in (
-            ('network', 'segment'),
-            ('conversion', 'conversion'),
-            ('publication', 'publication of detections'),
-            ('record', 'publication of the latency'),
-        )
+        of_point(f'{point} exits', f'one {point} calls sys.exit()', 1.0, **{point: {'exits': True}})
+        for point in ('network', 'conversion', 'publication', 'record')
     ),
-    of_clock('clock stops', '/clock stands still for 3 s', inflict=partial(clock, rate=0.0)),
-    of_clock('clock back', '/clock jumps 60 s back', inflict=partial(clock, jump_s=-60.0)),
-    of_clock('clock fast', '/clock runs five times as fast', inflict=partial(clock, rate=5.0)),
-    afterwards(
+    of_clock('clock stops', '/clock stands still for 3 s', rate=0.0),
+    of_clock('clock back', '/clock jumps 60 s back', jump_s=-60.0),
+    of_clock('clock fast', '/clock runs five times as fast', rate=5.0),
+    act(
         'detector killed',
-        'detector gets SIGKILL',
+        partial(signalled, name='detector', number=signal.SIGKILL),
         'kills',
-        'bringup',
-        inflict=partial(signalled, name='detector', number=signal.SIGKILL),
+        'SIGKILL under supervision',
+        stand='bringup',
         may_end=True,
         recovers_s=45.0,
     ),
