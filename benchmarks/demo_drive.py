@@ -6,7 +6,8 @@
 
 Runs `deadline-perception demo` again and again, the loads in turn, and writes results/demo_drive.json: each run's
 summary. The overhead is image stamp to published detections, less the network's own time, of raw images of 640x380 px, at a
-rate low enough that no frame waits for the one before it; it goes into results/node_overhead.json. The picture shows an image under a large budget and one under a small, and what was allowed, promised and taken.
+rate low enough that no frame waits for the one before it; it goes into results/node_overhead.json. The picture shows an
+image under a large budget and one under a small, and what was allowed, promised and taken.
 """
 
 from __future__ import annotations
