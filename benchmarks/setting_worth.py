@@ -50,7 +50,9 @@ def main(run: Run) -> None:
 
     def expected(is_kept: np.ndarray) -> np.ndarray:
         """On each number of threads, of some of the answers."""
-        return np.array([best_ap(one[is_kept], ap[is_kept], one[: len(singles)].max()) for one in times_ms])
+        return np.array(
+            [best_ap(one[is_kept], ap[is_kept], one[: len(singles)].max()) for one in times_ms]
+        )
 
     whole = expected(np.ones(len(answers), bool))
     worth = []
