@@ -292,19 +292,15 @@ def main(run: Run) -> int:
     run.quick = bool(args.only)  # some faults are no whole run
     rows = []
     print(f'{"kind":>10} {"fault":<26} {" ".join(COLUMNS)} back in s')
-    for fault, verdict in inflict_all(chosen, profile):
-        print(line_of(fault, verdict), flush=True)
-        said = {'kind': fault.kind, 'does': fault.does, 'expects': list(fault.expects)}
-        rows.append({**said, **asdict(verdict)})
-        run.write(
-            budget_ms=BUDGET_MS,
-            hearing_ms=HEARING_MS,
-            late_share=LATE_SHARE,
-            faults=len(rows),
-            withstood=sum(not row['why'] for row in rows),
-            rows=rows,
-        )
-    withstood = sum(not row['why'] for row in rows)
+    try:
+        for fault, verdict in inflict_all(chosen, profile):
+            print(line_of(fault, verdict), flush=True)
+            said = {'kind': fault.kind, 'does': fault.does, 'expects': list(fault.expects)}
+            rows.append({**said, **asdict(verdict)})
+    finally:
+        withstood = sum(not row['why'] for row in rows)
+        figures = {'budget_ms': BUDGET_MS, 'hearing_ms': HEARING_MS, 'late_share': LATE_SHARE}
+        run.write(**figures, faults=len(rows), withstood=withstood, rows=rows)
     print(f'{withstood} of {len(rows)} faults withstood')
     return int(withstood < len(rows))
 

@@ -31,10 +31,18 @@ from pathlib import Path
 
 import numpy as np
 from parts.harness import Run, option, run_script, show
-from parts.look_images import KINDS, NEGATIVES, Images, frame_size
+from parts.real_images import (
+    CLASSES,
+    KINDS,
+    NAMES,
+    NEGATIVES,
+    PHANTOM_SCORE,
+    Images,
+    frame_size,
+    of_classes,
+)
 from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
-from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, of_classes
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads

@@ -24,13 +24,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from parts.harness import ROOT, Run, option, run_script, show
-from parts.replay_contenders import World, contenders
+from parts.real_images import of_classes
+from parts.replay_contenders import Maker, World, contenders
 from parts.replay_frames import (
     BUDGETS,
     Course,
@@ -57,7 +58,6 @@ from parts.replay_traces import (
     record_traces,
 )
 from rich.progress import track
-from street_accuracy import of_classes
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.engines.segment_run import Network
@@ -163,8 +163,8 @@ def replay(run: Run, folder: Path, frames: int) -> None:
         for budget in range(len(BUDGETS))
     ]
     each = max(frames // len(BUDGETS), 2)
-    with ProcessPoolExecutor(PROCESSES, get_context('spawn'), _begin, (folder,)) as pool:
-        courses = pool.map(_replayed, tasks, [each] * len(tasks))
+    with ProcessPoolExecutor(PROCESSES, get_context('spawn')) as pool:
+        courses = pool.map(partial(_replayed, folder, each), tasks)
         parts = list(track(courses, 'courses', len(tasks)))
     scores = scores_of(recorded)
     found: dict[str, dict[str, list[Outcomes]]] = {}
@@ -205,19 +205,18 @@ def scores_of(recorded: Recorded) -> dict[str, KindScores]:
     return scores
 
 
-_OF_WORKER = SimpleNamespace()
+@cache
+def _loaded(folder: Path) -> tuple[Recorded, dict[str, Maker]]:
+    """Of a worker."""
+    recorded = Recorded.load(folder)
+    return recorded, contenders(recorded.images)
 
 
-def _begin(folder: Path) -> None:
-    _OF_WORKER.recorded = Recorded.load(folder)
-    _OF_WORKER.makers = contenders(_OF_WORKER.recorded.images)
-
-
-def _replayed(task: tuple[str, str, int], frames: int) -> Outcomes:
+def _replayed(folder: Path, frames: int, task: tuple[str, str, int]) -> Outcomes:
     condition, name, budget = task
-    recorded = _OF_WORKER.recorded
+    recorded, makers = _loaded(folder)
     trace = recorded.traces[condition]
-    contender = _OF_WORKER.makers[name](recorded.world, trace, recorded.traces['alone'])
+    contender = makers[name](recorded.world, trace, recorded.traces['alone'])
     outcomes = contender.run(course(recorded, condition, budget, frames))
     if not contender.policy.keeps_bounds:
         outcomes.promised = []
