@@ -4,7 +4,7 @@
 #   make test                      the whole test suite; ARGS="test/decision -k frontier" for some of it
 #   make benchmarks                every benchmark, one after the other; ARGS="--list" says what there is
 #   make fuzz ARGS="--minutes 90"  damaged files for every reader, chosen by coverage; goes on where it stopped
-#   make gpu                       every test and benchmark that needs a GPU, into one folder; ARGS="--list" says what
+#   make gpu                       every test and benchmark that needs a GPU, into out/gpu; ARGS="--list" says what
 #   make setup                     only the environment, in .venv, with PyTorch; nothing is installed on the system
 #   make docs                      the documents as a site, in out/docs
 #   make parameters                writes config/NODE.yaml from the nodes' declarations
@@ -62,7 +62,7 @@ fuzz: setup
 	@$(VENV)/bin/python test/fuzz/run.py $(ARGS)
 
 gpu: setup
-	@$(VENV)/bin/python benchmarks/gpu.py $(ARGS)
+	@$(VENV)/bin/python benchmarks/all.py --gpu $(ARGS)
 
 benchmarks: setup
 	@$(VENV)/bin/python benchmarks/all.py $(ARGS)

@@ -7,35 +7,29 @@ of it or of a newer one are heard within its budget; as replaced when it was not
 within the newer one's budget and two of its own; otherwise as late, or unanswered. Silently lost is an image that was
 neither answered nor counted as replaced, rejected or lost by the middleware. A fault is withstood when what is expected
 of it holds, its processes are alive with all their threads and are heard, and everything works again afterwards.
-Prints a table and writes results/faults.json, where rows of faults that were not run stay as they were.
+Prints a table and writes results/faults.json, or with --only one below out/benchmarks.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date
 from pathlib import Path
 
-import numpy as np
-from parts.fault_acts import Fault, Images
-from parts.fault_table import FAULTS, STANDS
+from parts.fault_table import FAULTS, STANDS, Fault, Images
 from parts.harness import Run, option, run_script, shown
 from parts.node_listener import HeardFrame
 from parts.node_process import StandError, profile_for
-from parts.node_stand import BUDGET_MS, Feed, Stand
+from parts.node_stand import BUDGET_MS, Stand
 
-from deadline_perception.core.device import read_device_facts
-from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
-from deadline_perception.tools.demo import check_ros, machine_facts
+from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.support.node_run import keep_to_this_machine
 
 # From publication to this script's own callback, on a machine whose cores are all busy.
@@ -44,9 +38,6 @@ LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is no
 CALM_S = 1.0
 WATCHDOGS = 2  # threads that a watchdog begins with
 QUIET_MS = 3000.0  # a node that has not been heard on /diagnostics for so long is mute
-# By speed_timeout_s, the filter and the periods of both nodes.
-UNKNOWN_AFTER_MS = 1200.0
-KNOWN_AFTER_MS = 1000.0
 
 
 @dataclass
@@ -149,13 +140,9 @@ def inflict(fault: Fault, stand: Stand) -> Verdict:
     said = (*stand.heard.problems(begun_ms), stand.output()[said_before:])
     if fault.says and not any(re.search(fault.says, text) for text in said):
         verdict.why.append(f'{fault.says!r} is said nowhere')
-    if any(frame.number >= 0 for frame in stand.heard.frames):
-        judge_images(fault, stand, range(first, last), frames_before, begun_ms, verdict)
-    if 'time_budget' in stand.names and fault.speed:
-        judge_speed(fault, stand, begun_ms, ended_ms, verdict)
-    wrong = sorted({topic for at_ms, topic in stand.heard.not_finite if at_ms >= begun_ms})
-    if wrong:
-        verdict.why.append(f'not finite: {", ".join(wrong)}')
+    judge_images(fault, stand, range(first, last), frames_before, begun_ms, verdict)
+    if any(at_ms >= begun_ms for at_ms in stand.heard.not_finite):
+        verdict.why.append('boxes that are not finite')
     return verdict
 
 
@@ -180,15 +167,7 @@ def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> di
     while True:
         died |= stand.revive()
         heard = {name for at_ms, name, _, _ in stand.heard.diagnostics if at_ms > ended_ms}
-        works = set(nodes) <= heard
-        if 'detector' in nodes:
-            works &= stand.recovered(ended_ms)
-        if 'time_budget' in nodes:
-            works &= any(
-                at_ms > ended_ms and not degraded
-                for at_ms, _, degraded in stand.heard.budgets[-20:]
-            )
-        if works:
+        if set(nodes) <= heard and stand.recovered(ended_ms):
             verdict.recovered_s = (now_ms() - ended_ms) / 1000.0
             time.sleep(CALM_S)
             return died
@@ -251,10 +230,8 @@ def judge_images(
         heard = dict(stand.heard.answers)  # which goes on growing meanwhile
         answers = {number: at_ms for number, at_ms in heard.items() if number >= numbers.start}
         found = answers_of(numbers, stand.sent, answers)
-        verdict.in_time = found['in_time']
-        verdict.replaced = found['replaced']
-        verdict.late = found['late']
-        verdict.unanswered = found['unanswered']
+        for name in ('in_time', 'replaced', 'late', 'unanswered'):
+            setattr(verdict, name, found[name])
     if fault.images is Images.IN_TIME and verdict.late + verdict.unanswered > max(
         1, LATE_SHARE * len(numbers)
     ):
@@ -265,74 +242,30 @@ def judge_images(
         verdict.why.append(f'{verdict.rejected} of {len(numbers)} images counted as rejected')
 
 
-def judge_speed(
-    fault: Fault, stand: Stand, begun_ms: float, ended_ms: float, verdict: Verdict
-) -> None:
-    """Budgets kept coming, and say whether the speed is known."""
-    times = [at_ms for at_ms, _, _ in stand.heard.budgets if begun_ms <= at_ms <= ended_ms]
-    gap_ms = float(np.diff([begun_ms, *times, ended_ms]).max())
-    if gap_ms > 1000.0:
-        verdict.why.append(f'no budget for {gap_ms / 1000:.1f} s')
-    unknown = fault.speed == 'unknown'
-    settled_ms = begun_ms + (UNKNOWN_AFTER_MS if unknown else KNOWN_AFTER_MS)
-    wrong = sum(
-        settled_ms < at_ms <= ended_ms and degraded != unknown
-        for at_ms, _, degraded in stand.heard.budgets
-    )
-    if wrong:
-        said = 'known' if unknown else 'unknown'
-        verdict.why.append(f'{wrong} budgets say that the speed is {said}')
-
-
-def inflict_all(
-    faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]
-) -> list[Verdict]:
-    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them;
-    `note` is told of each as soon as it is judged."""
-    verdicts = []
-
-    def judged(fault: Fault, verdict: Verdict) -> bool:
-        verdicts.append(verdict)
-        note(fault, verdict)
-        return verdict.survived and not verdict.why
-
+def inflict_all(faults: Sequence[Fault], profile: Path) -> Iterator[tuple[Fault, Verdict]]:
+    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them."""
     for name in STANDS:
         waiting = [fault for fault in faults if fault.stand == name]
         while waiting:
             try:
                 with (
                     tempfile.TemporaryDirectory() as folder,
-                    make_stand(name, folder, profile) as stand,
+                    Stand(folder=Path(folder), profile=profile, **STANDS[name]) as stand,
                 ):
-                    while waiting:
+                    is_whole = True  # what a fault has left behind shall not be blamed on the next
+                    while waiting and is_whole:
                         fault = waiting.pop(0)
-                        # What it has left behind shall not be blamed on the next.
-                        if not judged(fault, inflict_or_tell(fault, stand)):
-                            break
-            except (StandError, ValueError) as error:  # a stand that does not start hides no other
+                        try:
+                            verdict = inflict(fault, stand)
+                        except Exception as error:  # what cannot be inflicted hides no other
+                            verdict = Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
+                        yield fault, verdict
+                        is_whole = verdict.survived and not verdict.why
+            except (StandError, ValueError) as error:  # nor does a stand that does not start
                 why = [f'its stand does not start: {error}']
                 for fault in waiting:
-                    judged(fault, Verdict(fault.name, survived=False, why=why))
+                    yield fault, Verdict(fault.name, survived=False, why=why)
                 waiting = []
-    return verdicts
-
-
-def inflict_or_tell(fault: Fault, stand: Stand) -> Verdict:
-    """A fault that cannot be inflicted must not hide the others."""
-    try:
-        return inflict(fault, stand)
-    except Exception as error:
-        return Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
-
-
-def make_stand(name: str, folder: str, profile: Path) -> Stand:
-    """Processes that are fed as the faults of this stand expect."""
-    setting = STANDS[name]
-    feed = Feed(
-        frames_hz=10.0 if name == 'inputs' else 0.0,
-        clock_hz=100.0 if setting.get('simulated') else 0.0,
-    )
-    return Stand(folder=Path(folder), profile=profile, feed=feed, **setting)
 
 
 COLUMNS = 'images', 'in_time', 'replaced', 'rejected', 'late', 'unanswered', 'silently_lost'
@@ -345,31 +278,6 @@ def line_of(fault: Fault, verdict: Verdict) -> str:
     return f'{fault.kind:>10} {fault.name:<26} {counts} {back}  {"; ".join(verdict.why) or "withstood"}'
 
 
-def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
-    """Puts a row in the place of that of the same fault."""
-    rows = {}
-    if file.is_file():
-        rows = {row['fault']: row for row in json.loads(file.read_text(encoding='utf-8'))['rows']}
-    rows[fault.name] = {
-        'kind': fault.kind,
-        'does': fault.does,
-        'expects': list(fault.expects),
-        **asdict(verdict),
-        'date': date.today().isoformat(),
-    }
-    kept = [rows[known.name] for known in FAULTS if known.name in rows]
-    content = {
-        'machine': dict(facts),
-        'budget_ms': BUDGET_MS,
-        'hearing_ms': HEARING_MS,
-        'late_share': LATE_SHARE,
-        'faults': len(kept),
-        'withstood': sum(not row['why'] for row in kept),
-        'rows': kept,
-    }
-    replace_file(file, json.dumps(content, indent=1) + '\n')
-
-
 def main(run: Run) -> int:
     args = run.args
     parts = args.only or ['']
@@ -380,20 +288,21 @@ def main(run: Run) -> int:
     check_ros()
     keep_to_this_machine()
     make_room_for_images()
-    facts = machine_facts(read_device_facts('cpu'))
-
-    def note(fault: Fault, verdict: Verdict) -> None:
-        print(line_of(fault, verdict), flush=True)
-        write(run.file, fault, verdict, facts)
-
     profile = profile_for()
-    begun_s = time.monotonic()
+    run.quick = bool(args.only)  # some faults are no whole run
+    rows = []
     print(f'{"kind":>10} {"fault":<26} {" ".join(COLUMNS)} back in s')
-    verdicts = inflict_all(chosen, profile, note)
-    withstood = sum(not verdict.why for verdict in verdicts)
-    print(f'{withstood} of {len(verdicts)} faults withstood, in {time.monotonic() - begun_s:.0f} s')
-    print(f'wrote {run.file}')
-    return int(withstood < len(verdicts))
+    try:
+        for fault, verdict in inflict_all(chosen, profile):
+            print(line_of(fault, verdict), flush=True)
+            said = {'kind': fault.kind, 'does': fault.does, 'expects': list(fault.expects)}
+            rows.append({**said, **asdict(verdict)})
+    finally:
+        withstood = sum(not row['why'] for row in rows)
+        figures = {'budget_ms': BUDGET_MS, 'hearing_ms': HEARING_MS, 'late_share': LATE_SHARE}
+        run.write(**figures, faults=len(rows), withstood=withstood, rows=rows)
+    print(f'{withstood} of {len(rows)} faults withstood')
+    return int(withstood < len(rows))
 
 
 if __name__ == '__main__':

@@ -31,10 +31,18 @@ from pathlib import Path
 
 import numpy as np
 from parts.harness import Run, option, run_script, show
-from parts.look_images import KINDS, NEGATIVES, Images, frame_size
+from parts.real_images import (
+    CLASSES,
+    KINDS,
+    NAMES,
+    NEGATIVES,
+    PHANTOM_SCORE,
+    Images,
+    frame_size,
+    of_classes,
+)
 from parts.replay_contenders import look_quality
 from scipy.optimize import LinearConstraint, minimize
-from street_accuracy import CLASSES, NAMES, PHANTOM_SCORE, of_classes
 
 from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
@@ -72,7 +80,6 @@ LOOKS = {
 }
 FIRST_LOOKS = ('street-first 320x192', 'street-first 416x256', 'street-first 736x416')
 FINE_LOOKS = {'street 544x320': 1.0, 'street 672x384': 1.0, FULL: 2.0}  # weights in the fit
-OWN_FIRST = 'street 544x320'  # the first look of `street` without another network
 LONGEST = f'street-first 736x416, then {FULL}'
 WEIGHTS_OF_KINDS = {'bdd100k': 3.0, NEGATIVES: 6.0}  # in the fit, 1 of the others
 NEAR_HEIGHT = 0.5  # of the image; persons that are higher are near
@@ -209,17 +216,12 @@ def pair(
 
 
 def with_pairs(images: Images, seen: Found, fusion: LookFusion) -> Found:
-    """Every look alone, and each pair: of `street` twice, as it is without another network, and after a first look."""
-    as_they_are = LookFusion.from_record(FusionRecord(), CLASSES)
-    pairs = {
-        f'{OWN_FIRST}, then {fine}': pair(images, seen, OWN_FIRST, fine, as_they_are)
-        for fine in FINE_LOOKS
-        if fine != OWN_FIRST
+    """Every look alone, and each pair."""
+    pairs = itertools.product(FIRST_LOOKS, FINE_LOOKS)
+    return {
+        **seen,
+        **{f'{one}, then {fine}': pair(images, seen, one, fine, fusion) for one, fine in pairs},
     }
-    for first in FIRST_LOOKS:
-        for fine in FINE_LOOKS:
-            pairs[f'{first}, then {fine}'] = pair(images, seen, first, fine, fusion)
-    return {**seen, **pairs}
 
 
 def scores_of(images: Images, answers: Found) -> dict[str, dict[str, float]]:
@@ -262,9 +264,8 @@ def losses_by_more_time(scores: Mapping[str, Mapping[str, Mapping[str, float]]])
     """Points of AP50 by which the best answer that takes less time is better than both longest looks, at least 0."""
     losses: PerClass = {}
     for kind, rows in scores.items():
-        given = [row for look, row in rows.items() if not look.startswith(f'{OWN_FIRST}, then')]
         losses[kind] = {
-            name: round(max(row[name] for row in given) - of_longest, 1)
+            name: round(max(row[name] for row in rows.values()) - of_longest, 1)
             for name, of_longest in rows[LONGEST].items()
         }
     return losses
@@ -274,12 +275,11 @@ def certain_losses(images: Images, answers: Found) -> dict[str, float]:
     """Of `losses_by_more_time`, what is left with 97.5 % confidence had other images of the kind been drawn: the best of
     several answers is better by chance, too."""
     draws = bootstrap_draws(len(images.frames), DRAWS)
-    given = [look for look in answers if not look.startswith(f'{OWN_FIRST}, then')]
     losses = {}
     for name in KINDS[images.kind].classes:
         of_look = {
             look: resampled_ap(answers[look], images.known, CLASSES, draws, (name,), only_50=True)
-            for look in given
+            for look in answers
         }
         least = [np.nanquantile(drawn - of_look[LONGEST], 0.025) for drawn in of_look.values()]
         losses[name] = round(100 * float(max(least)), 1)

@@ -21,9 +21,9 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import cv2
 import psutil
@@ -32,13 +32,9 @@ from parts.harness import Run, option, run_script, show
 from parts.hostile_files import MARK, Case, all_cases
 
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.images.image_message import to_bgr
 from deadline_perception.core.process_memory import trim_memory
-from deadline_perception.core.untrusted_file import MIB, read_bytes
-from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
 from deadline_perception.extras.data.bag_file import BagFile
-from deadline_perception.extras.data.class_names import read_class_mapping
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.data.recorded_speed import read_speed_trace
 from deadline_perception.extras.data.video import read_video
@@ -48,16 +44,12 @@ from deadline_perception.extras.external_models.model_set.set_file import (
     load_model,
 )
 from deadline_perception.extras.external_models.model_set.torchvision_detector import fits
-from deadline_perception.extras.several_networks.task_file import read_tasks
 from deadline_perception.networks.model_reference import find_weights, load_weights
-from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.calibration import CalibrationFile
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.recent_times import StartRatio
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.model_conventions import inspect_file
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
-from deadline_perception.tools.support.model_arguments import read_classes
 
 PROCESSOR_S, LONGEST_S = 30, 120.0  # of one file; the latter on a busy machine
 MOST_MB = 1200  # of memory in use beyond what the process began with
@@ -82,30 +74,19 @@ class Verdict:
         return self.end in ('read', 'refused')
 
 
-def readers(weights: Path) -> dict[str, Callable[[Path], object]]:
-    """What reads each kind, as commands and nodes do."""
-    space = load_detector(weights).path_space
-    return {
-        'set': SetFile.load,
-        'tasks': read_tasks,
-        'mapping': read_class_mapping,
-        'coco': read_coco,
-        'classes': lambda file: read_classes(str(file)),
-        'quality': lambda file: PathQuality.load(file, space),
-        'segments': _read_segments,
-        'weights': load_weights,
-        'pth': lambda file: fits('ssdlite320_mobilenet_v3_large', file, 91),
-        'bag': _read_bag,
-        'image': load_image,
-        'message': lambda file: to_bgr(
-            SimpleNamespace(format='jpeg', data=read_bytes(file, 256 * MIB))
-        ),
-        'video': lambda file: [frame.load_bgr() for frame in read_video(file).frames[:50]],
-        'detector': lambda file: inspect_file(file, classes=1),
-        'network': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car', 'bike'))),
-        'speeds': read_speed_trace,
-        'calibration': _read_calibration,
-    }
+READERS: dict[str, Callable[[Path], object]] = {  # as commands and nodes read them
+    'set': SetFile.load,
+    'coco': read_coco,
+    'segments': lambda file: _read_segments(file),
+    'weights': load_weights,
+    'pth': lambda file: fits('ssdlite320_mobilenet_v3_large', file, 91),
+    'bag': lambda file: _read_bag(file),
+    'image': load_image,
+    'video': lambda file: [frame.load_bgr() for frame in read_video(file).frames[:50]],
+    'network': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car', 'bike'))),
+    'speeds': read_speed_trace,
+    'calibration': lambda file: _read_calibration(file),
+}
 
 
 def _read_calibration(file: Path) -> None:
@@ -121,12 +102,9 @@ def _read_segments(file: Path) -> None:
 
 
 def _read_bag(file: Path) -> None:
-    bag = BagFile(file)
-    try:
+    with closing(BagFile(file)) as bag:
         for _, kind, _, raw in bag.messages({topic.name for topic in bag.topics}):
             bag.parse(raw, kind)
-    finally:
-        bag.close()
 
 
 def try_case(case: Case, read: Callable[[Path], object], folder: Path) -> Verdict:
@@ -221,16 +199,15 @@ def main(run: Run) -> int:
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     weights = find_weights(DEFAULT_WEIGHTS)
-    read = readers(weights)
-    unknown = set(args.only) - set(read)
+    unknown = set(args.only) - set(READERS)
     if unknown:
         raise ValueError(
-            f'--only is {", ".join(sorted(unknown))}, expected some of {", ".join(read)}'
+            f'--only is {", ".join(sorted(unknown))}, expected some of {", ".join(READERS)}'
         )
     of_each = _QUICK_OF_KIND if run.quick else None
     with tempfile.TemporaryDirectory() as folder:
         cases = all_cases(Path(folder), weights, args.only, of_each)
-        verdicts = [(case, try_case(case, read[case.kind], Path(folder))) for case in cases]
+        verdicts = [(case, try_case(case, READERS[case.kind], Path(folder))) for case in cases]
     show_kinds(verdicts)
     rows = [
         {

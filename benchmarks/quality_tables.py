@@ -18,8 +18,7 @@ import sys
 from pathlib import Path
 
 from parts.harness import ROOT
-from parts.look_images import EVEN, Choice
-from street_accuracy import NAMES
+from parts.real_images import EVEN, NAMES, Choice
 
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.extras.data.records import spread_evenly

@@ -24,13 +24,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from parts.harness import ROOT, Run, option, run_script, show
-from parts.replay_contenders import World, contenders
+from parts.real_images import of_classes
+from parts.replay_contenders import Maker, World, contenders
 from parts.replay_frames import (
     BUDGETS,
     Course,
@@ -57,7 +58,6 @@ from parts.replay_traces import (
     record_traces,
 )
 from rich.progress import track
-from street_accuracy import of_classes
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.engines.segment_run import Network
@@ -163,8 +163,8 @@ def replay(run: Run, folder: Path, frames: int) -> None:
         for budget in range(len(BUDGETS))
     ]
     each = max(frames // len(BUDGETS), 2)
-    with ProcessPoolExecutor(PROCESSES, get_context('spawn'), _begin, (folder,)) as pool:
-        courses = pool.map(_replayed, tasks, [each] * len(tasks))
+    with ProcessPoolExecutor(PROCESSES, get_context('spawn')) as pool:
+        courses = pool.map(partial(_replayed, folder, each), tasks)
         parts = list(track(courses, 'courses', len(tasks)))
     scores = scores_of(recorded)
     found: dict[str, dict[str, list[Outcomes]]] = {}
@@ -205,19 +205,18 @@ def scores_of(recorded: Recorded) -> dict[str, KindScores]:
     return scores
 
 
-_OF_WORKER = SimpleNamespace()
+@cache
+def _loaded(folder: Path) -> tuple[Recorded, dict[str, Maker]]:
+    """Of a worker."""
+    recorded = Recorded.load(folder)
+    return recorded, contenders(recorded.images)
 
 
-def _begin(folder: Path) -> None:
-    _OF_WORKER.recorded = Recorded.load(folder)
-    _OF_WORKER.makers = contenders(_OF_WORKER.recorded.images)
-
-
-def _replayed(task: tuple[str, str, int], frames: int) -> Outcomes:
+def _replayed(folder: Path, frames: int, task: tuple[str, str, int]) -> Outcomes:
     condition, name, budget = task
-    recorded = _OF_WORKER.recorded
+    recorded, makers = _loaded(folder)
     trace = recorded.traces[condition]
-    contender = _OF_WORKER.makers[name](recorded.world, trace, recorded.traces['alone'])
+    contender = makers[name](recorded.world, trace, recorded.traces['alone'])
     outcomes = contender.run(course(recorded, condition, budget, frames))
     if not contender.policy.keeps_bounds:
         outcomes.promised = []
@@ -269,7 +268,7 @@ def summary(
     least_ms = [min(ms for path in sequences.paths for ms, _ in sequences.results(path))]
     possible = np.concatenate([reachable(least_ms, trace, one) for one in courses])
     oracle = overall(scores, given_of[ORACLE])
-    ours = overall(scores, given_of['ours']) if 'ours' in found else None
+    ours = overall(scores, given_of['ours'])
     return {
         name: figures(found[name], overall(scores, given_of[name]), oracle, ours, possible)
         for name in found
@@ -313,7 +312,7 @@ def figures(
     outcomes: Sequence[Outcomes],
     ap: np.ndarray,
     oracle: np.ndarray,
-    ours: np.ndarray | None,
+    ours: np.ndarray,
     possible: np.ndarray,
 ) -> dict:
     """What is said about one policy under one condition; AP in points, with those of all draws after the first."""
@@ -321,7 +320,6 @@ def figures(
     promised = np.concatenate([np.asarray(part.promised, bool) for part in outcomes])
     late = (promised if len(promised) else possible) & ~in_time
     over = np.concatenate([part.bound_over_time for part in outcomes])
-    planned = sum((part.planned for part in outcomes), outcomes[0].planned.__class__())
     found = {
         'ap': 100.0 * ap[0],
         'ap_95': [100.0 * limit for limit in interval(ap[1:])],
@@ -333,11 +331,9 @@ def figures(
         'again': after_late(late),
         'longest_run': longest_run(late),
         'bound_over_time': float(np.median(over)) if len(over) else None,
-        'planned': dict(planned.most_common(6)),
+        'ours_gain': 100.0 * (ours[0] - ap[0]),
+        'ours_gain_95': [100.0 * limit for limit in interval((ours - ap)[1:])],
     }
-    if ours is not None:
-        found['ours_gain'] = 100.0 * (ours[0] - ap[0])
-        found['ours_gain_95'] = [100.0 * limit for limit in interval((ours - ap)[1:])]
     return rounded(found)
 
 
@@ -365,9 +361,7 @@ def tell(condition: str, rows: dict[str, dict]) -> None:
                 row['ap'],
                 '{:.1f} to {:.1f}'.format(*row['ap_95']),
                 percent(row['of_clairvoyant']),
-                '{:+.2f} ({:+.2f} to {:+.2f})'.format(row['ours_gain'], *row['ours_gain_95'])
-                if 'ours_gain' in row
-                else None,
+                '{:+.2f} ({:+.2f} to {:+.2f})'.format(row['ours_gain'], *row['ours_gain_95']),
                 percent(row['own_of_possible']),
                 percent(row['promised']),
                 percent(row['late_of_promised']),
@@ -382,8 +376,6 @@ def tell(condition: str, rows: dict[str, dict]) -> None:
 
 def judge(run: Run, condition: str, rows: dict[str, dict]) -> None:
     """The goals of one condition."""
-    if 'ours' not in rows:
-        return
     own = rows['ours']
     least_own, least_share = GOALS[condition]
     run.goal(f'{condition}: own answers in time', own['own_of_possible'], least=least_own)
@@ -395,18 +387,13 @@ def judge(run: Run, condition: str, rows: dict[str, dict]) -> None:
     if condition in BOUND_GOALS:
         most = BOUND_GOALS[condition]
         run.goal(f'{condition}: bound over time', own['bound_over_time'], most=most)
-    rivals = {
-        name: row
-        for name, row in rows.items()
-        if not name.startswith(('ours', ORACLE)) and 'ours_gain' in row
-    }
-    if rivals:
-        nearest = min(rivals, key=lambda name: rivals[name]['ours_gain_95'][0])
-        run.goal(
-            f'{condition}: AP above every other policy, least of the intervals ({nearest})',
-            rivals[nearest]['ours_gain_95'][0],
-            least=0.0,
-        )
+    rivals = {name: row for name, row in rows.items() if not name.startswith(('ours', ORACLE))}
+    nearest = min(rivals, key=lambda name: rivals[name]['ours_gain_95'][0])
+    run.goal(
+        f'{condition}: AP above every other policy, least of the intervals ({nearest})',
+        rivals[nearest]['ours_gain_95'][0],
+        least=0.0,
+    )
 
 
 if __name__ == '__main__':

@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 from statistics import median
 
 import psutil
+from parts.beside_programs import served_process
 from parts.harness import Run, option, quantiles, run_script, timed_ms, turns
-from parts.served_process import served_process
 
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.images.image_file import load_image

@@ -63,7 +63,10 @@ PRIVATE_WORDS = {
     r'gives? up|given up': 'abort',
 }
 FOLDERS = ('deadline_perception', 'research', 'test', 'benchmarks', 'examples', 'docs')
-_LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+_LAYOUT = {
+    *(tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENDMARKER, tokenize.COMMENT),
+}
 
 
 @dataclass
@@ -74,13 +77,11 @@ class Size:
     lines: int = 0
     code_lines: int = 0
     tokens: int = 0
-    comments: int = 0
 
     def figures(self) -> tuple[float, ...]:
-        """Files, lines, code lines, tokens, tokens a code line, and the percentage of lines with a comment."""
-        code, lines = max(1, self.code_lines), max(1, self.lines)
-        shares = self.tokens / code, 100.0 * self.comments / lines
-        return self.files, self.lines, self.code_lines, self.tokens, *shares
+        """Files, lines, code lines, tokens, and tokens a code line."""
+        density = self.tokens / max(1, self.code_lines)
+        return self.files, self.lines, self.code_lines, self.tokens, density
 
     def add(self, text: str, is_python: bool) -> None:
         """Takes in the content of a file."""
@@ -89,17 +90,11 @@ class Size:
         if not is_python:
             return
         documented = docstring_lines(text)
-        found = [
-            token
-            for token in tokenize.generate_tokens(io.StringIO(text).readline)
-            if token.type not in _LAYOUT
-        ]
         code = [
             token
-            for token in found
-            if token.type != tokenize.COMMENT and token.start[0] not in documented
+            for token in tokenize.generate_tokens(io.StringIO(text).readline)
+            if token.type not in _LAYOUT and token.start[0] not in documented
         ]
-        self.comments += sum(token.type == tokenize.COMMENT for token in found)
         self.code_lines += len({token.start[0] for token in code})
         self.tokens += len(code)
 
@@ -194,7 +189,7 @@ def main() -> None:
     root = parser.parse_args().repository
     files = package_files(root)
     rows = [(name, *size.figures()) for name, size in (sizes(root) | halves(files)).items()]
-    heads = 'part | files | lines | code lines | tokens | tokens a code line | comments, % of lines'
+    heads = 'part | files | lines | code lines | tokens | tokens a code line'
     show(f'size of {root.resolve().name}, {megabytes(root):.2f} MB', heads, rows)
     edges = edges_to_extras(files)
     print(f'{len(edges)} imports from suite to extras', *edges, sep='\n  ')

@@ -19,18 +19,18 @@ import math
 import random
 import statistics
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from parts.harness import Run, option, run_script, show
+from parts.real_images import CLASSES, MERGED, PHANTOM_SCORE, SOURCES, Images, of_classes
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
@@ -48,7 +48,6 @@ from deadline_perception.tools.model_conventions import TrialImages, find_conven
 from deadline_perception.tools.model_variants import quantised
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
-CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
 # Public detectors below `--data`, and the classes that each gives, in order.
 MODELS = {
     'yolox_nano.onnx': COCO_NAMES,
@@ -60,31 +59,8 @@ MODELS = {
 }
 TUNED_SIZES = ((544, 960), (704, 1248))  # height and width in px
 CALIBRATION_IMAGES = 40  # that ranges of 8 bit are measured on
-MERGED = {
-    **dict.fromkeys(('car', 'bus', 'truck'), 'vehicle'),
-    'rider': 'person',
-    **dict.fromkeys(('motor', 'bicycle', 'motorcycle', 'motorbike'), 'bike'),
-}
-DHAKA_VEHICLES = (
-    'pickup, suv, van, minivan, minibus, taxi, ambulance, policecar, army vehicle, garbagevan, auto rickshaw, '
-    'human hauler, three wheelers -CNG-, rickshaw'
-).split(', ')
-NAMES = {
-    **MERGED,
-    **dict.fromkeys(('Car', 'Bus', 'Truck', 'Ambulance', *DHAKA_VEHICLES), 'vehicle'),
-    **dict.fromkeys(('Motorcycle', 'scooter'), 'bike'),
-    **dict.fromkeys(('traffic light', 'trafficlight'), 'traffic_light'),
-    **dict.fromkeys(('stop sign', 'speedlimit', 'crosswalk', 'stop'), 'traffic_sign'),
-}
-SOURCES = {
-    'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike')),
-    'dhaka': ('road_vehicle_dhaka/val.json', ('vehicle', 'bike')),
-    'carla': ('carla/val.json', ('vehicle', 'bike', 'traffic_light', 'traffic_sign')),
-    'signs': ('road_signs/val.json', ('traffic_light', 'traffic_sign')),
-    'coco': ('coco_small/val.json', ('vehicle', 'person', 'bike')),
-}
 NEAR_PERSONS = {'penn_fudan': ('penn_fudan/val.json', ('person',))}
-PHANTOM_SCORE, PHANTOM_SHARE = 0.3, 0.06
+PHANTOM_SHARE = 0.06
 HIGHWAY = 'highway/solid_white_right.mp4'
 
 
@@ -113,8 +89,8 @@ def main(run: Run) -> None:
             *tuned_detectors(Path(folder)),
         ]
         result = {
-            name: measure(candidates, args.data / file, classes, limit)
-            for name, (file, classes) in (SOURCES | NEAR_PERSONS).items()
+            name: measure(candidates, Images.whole(args.data, name, of, limit), of[1])
+            for name, of in (SOURCES | NEAR_PERSONS).items()
         }
         seen = phantoms(candidates, args.data / HIGHWAY, limit)
     for name, measured in result.items():
@@ -179,24 +155,9 @@ def tuned_detectors(folder: Path) -> list[Candidate]:
     return candidates
 
 
-def of_classes(
-    found: Detections, class_names: Sequence[str], marked: Sequence[str] = CLASSES
-) -> Detections:
-    """The detections of marked classes, with labels that index `CLASSES`; `class_names` are the network's."""
-    places = {name: place for place, name in enumerate(CLASSES) if name in marked}
-    numbers = [places.get(NAMES.get(name, name), -1) for name in class_names]
-    labels = np.array(numbers, int)[found.labels]
-    kept = labels >= 0
-    return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])
-
-
-def measure(
-    candidates: list[Candidate], file: Path, classes: tuple[str, ...], limit: int | None
-) -> dict:
+def measure(candidates: list[Candidate], images: Images, classes: tuple[str, ...]) -> dict:
     """Accuracy and times of all candidates on one source."""
-    sequence = with_mapping(open_source(str(file)), NAMES)
-    frames = annotated_frames(sequence, limit)
-    known = [relabelled(frame.ground_truth, sequence.class_names, CLASSES) for frame in frames]
+    frames, known = images.frames, images.known
     times, found = _in_turn(candidates, frames)
     rows = {}
     for number, candidate in enumerate(candidates):

@@ -4,14 +4,12 @@ import ast
 import functools
 import json
 import re
+import symtable
 from pathlib import Path
-
-import pytest
 
 
 def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchmark):
-    # a busy machine has some images decided again
-    calls = min(load_benchmark('image_trace').follow(5), key=len)
+    calls = min(load_benchmark('image_trace').follow(5), key=len)  # busy machines decide anew
     seen = {(file, name.split('.')[-1]) for file, name in calls}
     assert {
         ('runtime/detection_stream.py', 'detect'),
@@ -23,21 +21,17 @@ def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchm
     assert len(load_benchmark('image_trace').until_answer(calls)) < 300
 
 
-def test_every_benchmark_is_in_the_table_that_is_run(load_benchmark):
-    every = load_benchmark('all')
-    folder = Path(every.__file__).parent
-    root = folder.parent
-    found = every.benchmarks()
-    listed = {benchmark.script for benchmark in found}
+def test_every_benchmark_is_in_the_table_that_is_run(load_benchmark, repository):
+    found = load_benchmark('all').benchmarks()
+    listed = {benchmark.script: benchmark for benchmark in found}
     assert len(listed) == len(found)
-    assert all((root / benchmark.file).is_file() for benchmark in found)
-    by_name = {benchmark.script: benchmark for benchmark in found}
-    assert by_name['tracking'].has_quick and not by_name['faults'].has_quick
+    assert all((repository / benchmark.command).is_file() for benchmark in found)
+    assert listed['tracking'].has_quick and not listed['faults'].has_quick
     is_program = re.compile(r'^RESULTS = |^    run_script\(', re.MULTILINE)
-    scripts = *folder.glob('*.py'), *root.glob('research/*/*.py')
+    scripts = *repository.glob('benchmarks/*.py'), *repository.glob('research/*/*.py')
     programs = {file.stem for file in scripts if is_program.search(file.read_text('utf-8'))}
     # The first runs these tests, the other reads what others wrote.
-    assert programs - listed == {'first_minutes', 'results_page'}
+    assert programs - {*listed} == {'first_minutes', 'results_page'}
 
 
 def test_results_of_a_quick_run_never_replace_published_ones(load_benchmark, monkeypatch, tmp_path):
@@ -48,8 +42,7 @@ def test_results_of_a_quick_run_never_replace_published_ones(load_benchmark, mon
         assert run.goal('share', 0.05, most=0.1) and not run.goal('quality', None, least=0.0)
         run.write(rows=[1])
         found = json.loads((tmp_path / folder / 'name.json').read_text())
-        assert found['rows'] == [1]
-        assert found['goals'][0]['met']
+        assert found['rows'] == [1] and found['goals'][0]['met']
         assert {'date', 'device', 'load_before'} <= set(found)
 
 
@@ -59,7 +52,7 @@ def test_what_a_script_takes_from_the_package_and_from_those_beside_it_is_there(
         scripts = _modules(folder, folder)
         known = package | scripts
         for name, file in scripts.items():
-            for node in ast.walk(_parsed(file)):
+            for node in ast.walk(ast.parse(file.read_text('utf-8'))):
                 if isinstance(node, ast.ImportFrom) and node.module in known:
                     missing = {alias.name for alias in node.names} - defined(known[node.module])
                     missing = {one for one in missing if f'{node.module}.{one}' not in known}
@@ -74,28 +67,15 @@ def _modules(folder: Path, root: Path) -> dict[str, Path]:
     }
 
 
-def _parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding='utf-8'))
-
-
 @functools.cache
 def defined(file: Path) -> set[str]:
     """Names that a module binds at its top."""
-    names = set()
-    for top in _parsed(file).body:
-        if isinstance(top, (ast.FunctionDef, ast.ClassDef)):
-            names.add(top.name)
-        elif isinstance(top, (ast.Import, ast.ImportFrom)):
-            names |= {alias.asname or alias.name for alias in top.names}
-        stored = (node for node in ast.walk(top) if isinstance(node, ast.Name))
-        names |= {node.id for node in stored if isinstance(node.ctx, ast.Store)}
-    return names
+    names = symtable.symtable(file.read_text('utf-8'), str(file), 'exec').get_symbols()
+    return {one.get_name() for one in names if one.is_assigned() or one.is_imported()}
 
 
 def test_every_test_and_script_that_make_gpu_runs_is_there(load_benchmark, repository):
-    pytest.importorskip('torch')
-    gpu = load_benchmark('gpu')
-    words = [word for part in gpu.PARTS for word in part.command.split()]
-    scripts = [word for word in words if word.endswith('.py') or word.startswith('test/')]
-    assert {*gpu.CUDA_TESTS} <= {*scripts}
-    assert not [script for script in scripts if not (repository / script).exists()]
+    every = load_benchmark('all').benchmarks(on_gpu=True)
+    words = {word for benchmark in every for word in benchmark.command.split()}
+    files = [word for word in words if word.startswith(('test/', 'research/'))]
+    assert files and all((repository / file).exists() for file in files)

@@ -3,13 +3,16 @@ exists."""
 
 import argparse
 import importlib
+import inspect
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from deadline_perception.decision.policy import Quality
 from deadline_perception.nodes.launch_arguments import ARGUMENTS
+from deadline_perception.timing.time_model import Forecast
 from deadline_perception.tools.command_line import COMMANDS, GROUPS, module_of
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +72,12 @@ def test_commands_and_launch_arguments_are_accepted(name):
         *(argument.name for argument in ARGUMENTS),
         *re.findall(r"Argument\('(\w+)'", of_launch),  # its own
     }
+
+
+def test_a_policy_can_call_what_contributing_names():
+    for owner, protocol in {'forecast': Forecast, 'quality': Quality}.items():
+        for name, words in re.findall(rf'`{owner}\.(\w+)\((.*?)\)`', DOCUMENTS['CONTRIBUTING.md']):
+            inspect.signature(getattr(protocol, name)).bind(None, *words.split(', '))
 
 
 def test_the_tables_of_the_results_are_those_of_the_files(load_benchmark):

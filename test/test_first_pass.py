@@ -65,7 +65,6 @@ def test_near_persons_are_those_higher_than_half_of_their_image(first_pass):
 def test_more_time_loses_what_the_best_shorter_answer_finds_beyond_both_longest_looks(first_pass):
     rows = {
         'street-first 416x256': {'person': 70.0, 'bike': 20.0},
-        f'{first_pass.OWN_FIRST}, then {first_pass.FULL}': {'person': 99.0, 'bike': 99.0},
         first_pass.LONGEST: {'person': 64.5, 'bike': 30.0},
     }
     assert first_pass.losses_by_more_time({'coco': rows}) == {'coco': {'person': 5.5, 'bike': 0.0}}

@@ -16,16 +16,14 @@ pytest.importorskip('openvino')
 @pytest.mark.slow
 def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
     out = tmp_path / 'hostile.json'
-    benchmark = repository / 'benchmarks' / 'hostile.py'
-    done = run_python(benchmark, '--quick', '--out', out, cwd=tmp_path)
+    done = run_python(repository / 'benchmarks/hostile.py', '--quick', '--out', out, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     content = json.loads(out.read_text())
-    assert content['files'] == len(content['cases']) >= 45 and content['not_fine'] == 0
+    assert content['files'] == len(content['cases']) >= 33 and content['not_fine'] == 0
     whole = [case for case in content['cases'] if case['name'] == 'as it should be']
     assert {case['end'] for case in whole} == {'read'}
-    kinds = 'set tasks mapping coco classes quality weights pth bag message image video detector network'
-    kinds += ' speeds calibration'
-    assert {case['kind'] for case in whole} == set(kinds.split())
+    kinds = 'set coco weights pth bag image video network speeds calibration'.split()
+    assert {case['kind'] for case in whole} == {*kinds}
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 
 from deadline_perception.core.child_command import code_command
 from deadline_perception.core.tied_process import start_tied, stop_tied
@@ -31,3 +33,19 @@ def beside_programs(
     finally:
         for program in programs:
             stop_tied(program, asks=asks)
+
+
+@contextmanager
+def served_process(serve: Callable[..., None], *arguments: object) -> Iterator[Connection]:
+    """Meanwhile a function runs in a process of its own; gives its connection, whose other end is its first argument. It
+    is killed: in one with a middleware, what `multiprocessing` does as it ends can end that by a signal."""
+    context = get_context('spawn')
+    own, asked = context.Pipe()
+    process = context.Process(target=serve, args=(asked, *arguments), daemon=True)
+    process.start()
+    asked.close()
+    try:
+        yield own
+    finally:
+        process.kill()
+        process.join()

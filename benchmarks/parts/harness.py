@@ -216,15 +216,6 @@ def run_command(*words: str | Path) -> None:
         sys.exit(status)  # it has said why
 
 
-def compile_library(source: Path, library: Path) -> None:
-    """Compiles a library of C that is loaded before a program's own; raises ValueError where there is no compiler."""
-    words = ['cc', '-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']
-    try:
-        subprocess.run(words, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ValueError(f'{source} cannot be compiled ({error}), expected a C compiler named cc')
-
-
 def turns(kinds: Iterable[Kind], rounds: int, seed: int = 0) -> Iterator[tuple[int, Kind]]:
     """Each kind once in every round, in random order: what else the machine does falls on all alike."""
     rng, kinds = random.Random(seed), list(kinds)

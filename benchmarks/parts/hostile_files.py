@@ -1,8 +1,8 @@
 """Files that were made to harm their reader, of every kind that the package reads; the same ones in every run.
 
-Of each reader one file for each kind of harm: code that would run, a small file that becomes gigabytes, sizes that lie,
-work without end, names of other files, and what a terminal obeys. What else can be wrong with a file is asked by the
-readers' tests and by `test/fuzz`.
+Of each format one reader, and one file for each kind of harm: code that would run, a small file that becomes gigabytes,
+sizes that lie, work without end, names of other files, and what a terminal obeys. What else can be wrong with a file, and
+the other readers of YAML, JSON, text and images, are asked by the readers' tests and by `test/fuzz`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 import sqlite3
 import struct
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -56,25 +56,18 @@ class Case:
 def all_cases(
     folder: Path, weights: Path, only: Collection[str] = (), of_each: int | None = None
 ) -> list[Case]:
-    """Writes all files into an empty folder, or some: of some kinds only, at most so many of each kind and format; the
-    table of qualities lies beside the weights."""
+    """Writes all files into an empty folder, or some: of some kinds only, at most so many of each kind and format."""
     found = []
     for kind, suffix, make in (
         ('set', '.yaml', _sets),
-        ('tasks', '.yaml', _tasks),
-        ('mapping', '.yaml', _mappings),
-        ('classes', '.txt', _class_lists),
         ('coco', '.json', _annotations),
-        ('quality', '.json', lambda place: _qualities(weights)),
         ('segments', '.json', _segments),
         ('weights', '.safetensors', lambda place: _weights(weights)),
         ('pth', '.pth', _pickles),
         ('bag', '.mcap', _mcap),
         ('bag', '.db3', _sqlite),
         ('image', '.png', _images),
-        ('message', '.png', _images),
         ('video', '.avi', _videos),
-        ('detector', '.xml', _detectors),
         ('network', '.xml', _networks),
         ('speeds', '.csv', _speeds),
         ('calibration', '.json', _calibrations),
@@ -130,42 +123,13 @@ def _damaged(place: Path, kind: str, suffix: str, whole: bytes | str) -> Iterato
     yield Case(kind, 'a device without end', device)
 
 
-def _yaml(whole: str, place_of_value: str, long: str) -> Callable[[Path], Named]:
-    """Settings, and such with a hostile value; what has one is a text with `{}`."""
-
-    def make(place: Path) -> Named:
-        yield WHOLE, whole
-        yield 'aliases', BOMB + place_of_value.format('*a29')
-        code = f'!!python/object/apply:os.system ["touch {place / MARK}"]'
-        yield 'code', place_of_value.format(code)
-        yield 'controls', place_of_value.format('"\\e[2J"')
-        yield 'a long list', long
-
-    return make
-
-
-_TASK = 'model: compact, periods_ms: [100]'
-_sets = _yaml(
-    'format: 1\nmodels: [{name: a, kind: onnx, file: a.onnx, classes: [car]}]',
-    'format: 1\nmodels: [{{name: a, kind: onnx, file: a.onnx, classes: {}}}]',
-    f'format: 1\nmodels: [{{name: a, kind: onnx, file: a.onnx, classes: [{"x, " * 300_000}]}}]',
-)
-_tasks = _yaml(
-    f'tasks: {{a: {{{_TASK}}}}}',
-    'tasks: {{a: {}}}',
-    'tasks:\n' + ''.join(f'  a{number}: {{{_TASK}}}\n' for number in range(20_000)),
-)
-_mappings = _yaml(
-    'car: vehicle\ntree: null',
-    'car: {}',
-    ''.join(f'x{number}: y\n' for number in range(100_000)),
-)
-
-
-def _class_lists(place: Path) -> Named:
-    yield WHOLE, 'car\nbike\n'
-    yield '400,000', 'x\n' * 400_000
-    yield 'controls', f'car\n{ESCAPE}\n'
+def _sets(place: Path) -> Named:
+    models = 'format: 1\nmodels: [{{name: a, kind: onnx, file: a.onnx, classes: {}}}]'
+    yield WHOLE, models.format('[car]')
+    yield 'aliases', BOMB + models.format('*a29')
+    yield 'code', models.format(f'!!python/object/apply:os.system ["touch {place / MARK}"]')
+    yield 'controls', models.format('"\\e[2J"')
+    yield 'a long list', models.format(f'[{"x, " * 300_000}]')
 
 
 def _annotations(place: Path) -> Named:
@@ -184,12 +148,6 @@ def _annotations(place: Path) -> Named:
         ('controls', 'categories', {'name': ESCAPE}),
     ):
         yield name, json.dumps({**coco, part: [coco[part][0] | change]})
-
-
-def _qualities(weights: Path) -> Named:
-    content = json.loads(weights.with_suffix('.quality.json').read_text())
-    yield WHOLE, json.dumps(content)
-    yield 'controls', json.dumps(content | {'paths': {ESCAPE: {'ap': 0.3}}})
 
 
 def _segments(place: Path) -> Named:
@@ -343,26 +301,13 @@ def _videos(place: Path) -> Named:
         yield f'{name} that lie', bytes(content)
 
 
-def _detectors(place: Path) -> Named:
-    """Files of OpenVINO; the first is a YOLO of one class, the others are no such detector."""
-    for number, (name, shapes) in enumerate(
-        {
-            WHOLE: [(1, 5, 100)],
-            'a thousand outputs': [(1, 10)] * 1000,
-            'a layer of 8 GB': [(1, 2 * 10**7, 100)],
-        }.items()
-    ):
-        yield name, _saved(place / f'{number:02}.xml', shapes)
-
-
-_NAMES = '{0: "car", 1: "bike"}'
-
-
 def _networks(place: Path) -> Named:
-    """The same of two classes, and files that lie about their values or name other files."""
-    files = [_saved(place / f'{number:02}.xml', [(1, 6, 2048)], _NAMES) for number in range(4)]
-    whole = files[0]
+    """Of OpenVINO: a YOLO of two classes, one with a layer of 8 GB, and files that lie about their values or name other
+    files."""
+    shapes = 2048, 2 * 10**7, 2048, 2048, 2048
+    whole, large, *_ = (_saved(place / f'{at:02}.xml', size) for at, size in enumerate(shapes))
     yield WHOLE, whole
+    yield 'a layer of 8 GB', large
     lies = b'offset="0" size="%d"' % 2**62
     yield 'values without end', re.sub(rb'offset="0" size="\d+"', lies, whole, count=1)
     entities = b''.join(
@@ -376,17 +321,16 @@ def _networks(place: Path) -> Named:
         yield name, head + b'<!DOCTYPE net [' + entity + b']><net name="&a29;' + body
 
 
-def _saved(file: Path, shapes: list[tuple[int, ...]], names: str = '') -> bytes:
-    """A network of one image with outputs of these shapes, which follow it; its values stay beside it."""
+def _saved(file: Path, rows: int) -> bytes:
+    """A network of one image with an output of so many rows, which follow it; its values stay beside it."""
     import openvino
     from openvino import opset13 as ops
 
     image = ops.parameter([1, 3, 64, 64], openvino.Type.f32, name='images')
     mean = ops.reduce_mean(image, np.int64([0, 1, 2, 3]))
-    values = np.linspace(0.0, 1.0, shapes[0][-1], dtype=np.float32)
-    rows = [ops.broadcast(ops.multiply(mean, values), np.int64(shape)) for shape in shapes]
-    model = openvino.Model([ops.result(row) for row in rows], [image])
-    if names:
-        model.set_rt_info(names, ['framework', 'names'])
+    values = np.linspace(0.0, 1.0, rows, dtype=np.float32)
+    output = ops.broadcast(ops.multiply(mean, values), np.int64((1, 6, rows)))
+    model = openvino.Model([ops.result(output)], [image])
+    model.set_rt_info('{0: "car", 1: "bike"}', ['framework', 'names'])
     openvino.save_model(model, file)
     return file.read_bytes()

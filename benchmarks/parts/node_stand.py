@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import psutil
 import rclpy
 from builtin_interfaces.msg import Time
@@ -25,20 +24,17 @@ from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from nav_msgs.msg import Odometry
-from rclpy.client import Client
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image
-from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.nodes.node_table import NODES
-from parts.harness import compile_library
 from parts.node_listener import NodeListener
 from parts.node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
 
@@ -65,13 +61,10 @@ class Feed:
     budgets_hz: float = 5.0
     states_hz: float = 3.0
     speeds_hz: float = 20.0
-    frames_hz: float = 0.0
-    clock_hz: float = 0.0
+    clock_hz: float = 100.0
     image: Callable[[Image, int], object] | None = None
     budget: Callable[[TimeBudget], object] | None = None
     state: Callable[[ContentionState], object] | None = None
-    speed: Callable[[Odometry], object] | None = None
-    frame: Callable[[FrameLatency, Detection2DArray], object] | None = None
 
 
 class Stand:
@@ -83,7 +76,6 @@ class Stand:
         profile: latency profile of the shipped weights on this machine; None: the nodes find one, or scale another's.
         feed: what goes in.
         points: the detector runs behind `fault_points`.
-        stepped: the processes' system clock can be stepped.
         simulated: the nodes take their time from /clock.
     """
 
@@ -95,7 +87,6 @@ class Stand:
         *,
         feed: Feed = Feed(),
         points: bool = False,
-        stepped: bool = False,
         simulated: bool = False,
     ) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
@@ -108,7 +99,6 @@ class Stand:
         self.profile = profile
         self.simulated_ns: int | None = 1_000_000_000_000 if simulated else None
         self.clock_rate = 1.0
-        self._step = self._stepped_clock() if stepped else None
         self.values = read_values(
             {
                 'namespace': self.namespace,
@@ -120,7 +110,6 @@ class Stand:
         self._running = True
         self._camera, self._image_out = threading.Lock(), None
         self._images: list[array] = []
-        self._clients: dict[str, Client] = {}  # a new one would have to be met by its server
 
     # --- processes ---
 
@@ -139,12 +128,11 @@ class Stand:
         try:
             for name in self.names:
                 self.launch(name)
-            if 'detector' in self.names or 'bringup' in self.names:
-                self.wait(
-                    lambda: self.recovered(0.0) or self.refusal, 'the first answer', START_LIMIT_S
-                )
-                if self.refusal:
-                    raise StandError(f'a node of the stand refuses: {self.refusal}')
+            self.wait(
+                lambda: self.recovered(0.0) or self.refusal, 'the first answer', START_LIMIT_S
+            )
+            if self.refusal:
+                raise StandError(f'a node of the stand refuses: {self.refusal}')
             own = set(self.names) - {'bringup'}
             self.wait(
                 lambda: own <= {name for _, name, _, _ in self.heard.diagnostics},
@@ -183,27 +171,22 @@ class Stand:
         if self.orders is not None and name == 'detector':
             command[1 : command.index(NODES_PACKAGE) + 1] = [str(HERE / 'fault_points.py')]
             environment['FAULT_ORDERS'] = str(self.orders)
-        if self._step is not None:
-            environment |= {
-                'LD_PRELOAD': str(self.folder / 'stepped_clock.so'),
-                'STEPPED_CLOCK': str(self.folder / 'step'),
-            }
         return tuple(command), environment
 
     def pids(self) -> dict[str, int]:
         """Process of every node that runs."""
-        if 'bringup' in self.names:
-            found = {'bringup': self.processes['bringup'].pid}
-            for pid, line in children(found['bringup']).items():
-                for entry in NODES:
-                    if f'deadline_perception.nodes {entry.name} ' in line:
-                        found[entry.name] = pid
-            return found
-        return {
+        found = {
             name: process.pid
             for name, process in self.processes.items()
             if process.exit_status is None
         }
+        for pid, line in children(found.get('bringup', 0)).items():
+            found |= {
+                entry.name: pid
+                for entry in NODES
+                if f'deadline_perception.nodes {entry.name} ' in line
+            }
+        return found
 
     def figures(self) -> dict[str, ProcessFigures]:
         """What every running node holds now."""
@@ -232,18 +215,11 @@ class Stand:
 
     def now_ns(self) -> int:
         """The time that the nodes have, too."""
-        if self.simulated_ns is not None:
-            return self.simulated_ns
-        step_s = 0 if self._step is None else int(self._step[0])
-        return time.time_ns() + step_s * 1_000_000_000
+        return time.time_ns() if self.simulated_ns is None else self.simulated_ns
 
     def stamp(self) -> Time:
         """That time in a message."""
         return rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
-
-    def step_clock(self, step_s: int) -> None:
-        """Moves the system clock of the nodes, from where it is."""
-        self._step += step_s
 
     def strike(self, **points: dict) -> None:
         """Orders hangs and failures, see `fault_points`."""
@@ -279,38 +255,25 @@ class Stand:
     def _connect(self) -> None:
         self.change_camera()
         node = self.node
-        self._outs = {
-            kind: node.create_publisher(kind, topic, 10)
-            for kind, topic in (
-                (TimeBudget, 'time_budget/budget'),
-                (ContentionState, 'contention_monitor/state'),
-                (FrameLatency, 'detector/latency'),
-                (Detection2DArray, 'detector/detections'),
-                (Clock, '/clock'),
-            )
-            if self._is_fed(kind)
-        }
-        self._odometry = [node.create_publisher(Odometry, topic, 10) for topic in ('/odom', 'odom')]
-        self.heard = NodeListener(node, self.names)
-
-    def _is_fed(self, kind: type) -> bool:
-        own = {
-            TimeBudget: 'time_budget',
-            ContentionState: 'contention_monitor',
-            FrameLatency: 'detector',
-            Detection2DArray: 'detector',
-        }
-        return 'bringup' not in self.names and own.get(kind) not in self.names
+        fed = {Clock: '/clock'} if self.simulated_ns is not None else {}
+        if 'bringup' not in self.names:
+            fed |= {TimeBudget: 'time_budget/budget', ContentionState: 'contention_monitor/state'}
+        if 'contention_monitor' in self.names:
+            del fed[ContentionState]
+        self._outs = {kind: node.create_publisher(kind, topic, 10) for kind, topic in fed.items()}
+        self._odometry = node.create_publisher(Odometry, '/odom', 10)
+        self._turns = node.create_client(ChangeState, 'detector/change_state')
+        self.heard = NodeListener(node)
 
     def _send(self) -> None:
         sources = {
-            'clock_hz': self._send_clock,
             'images_hz': self._send_image,
             'budgets_hz': self._send_budget,
             'states_hz': self._send_state,
             'speeds_hz': self._send_speed,
-            'frames_hz': self._send_frame,
         }
+        if self.simulated_ns is not None:
+            sources['clock_hz'] = self._send_clock
         due_ms = dict.fromkeys(sources, now_ms())
         while self._running and self.context.ok():
             for rate, send in sources.items():
@@ -331,7 +294,7 @@ class Stand:
             self._image_out.publish(image)
 
     def _send_clock(self) -> None:
-        if self.simulated_ns is not None and self.clock_rate:
+        if self.clock_rate:
             self.simulated_ns += int(1e9 / self.feed.clock_hz * self.clock_rate)
             self._outs[Clock].publish(Clock(clock=self.stamp()))
 
@@ -354,31 +317,7 @@ class Stand:
         message = Odometry()
         message.header.stamp = self.stamp()
         message.twist.twist.linear.x = 5.0
-        if self.feed.speed is not None:
-            self.feed.speed(message)
-        for publisher in self._odometry:
-            publisher.publish(message)
-
-    def _send_frame(self) -> None:
-        """What a detector says, where none runs."""
-        times_ms = {
-            'total_ms': 80.0,
-            'network_ms': 70.0,
-            'bound_ms': 90.0,
-            'idle_forecast_ms': 70.0,
-        }
-        latency = FrameLatency(path='a', budget_ms=BUDGET_MS, deadline_met=True, **times_ms)
-        found = Detection2DArray()
-        for message in (latency, found):
-            message.header.stamp = self.stamp()
-        if self.feed.frame is not None:
-            self.feed.frame(latency, found)
-        for message in (found, latency):
-            self._outs[type(message)].publish(message)
-
-    def _stepped_clock(self) -> np.memmap:
-        compile_library(HERE / 'stepped_clock.c', self.folder / 'stepped_clock.so')
-        return np.memmap(self.folder / 'step', np.int64, 'w+', shape=1)
+        self._odometry.publish(message)
 
     # --- what comes out ---
 
@@ -424,20 +363,16 @@ class Stand:
 
     # --- services ---
 
-    def turn(self, name: str, *transitions: str, limit_s: float = 40.0) -> list[bool | None]:
-        """Asks for transitions, one after the other. Returns whether each succeeded, None where there is no answer."""
-        if name not in self._clients:
-            self._clients[name] = self.node.create_client(ChangeState, f'{name}/change_state')
-        client, found = self._clients[name], []
+    def turn(self, *transitions: str, limit_s: float = 40.0) -> list[bool | None]:
+        """Asks the detector for transitions, one after the other: whether each succeeded, None where there is no answer."""
+        found: list[bool | None] = []
+        if not self._turns.service_is_ready():
+            self._turns.wait_for_service(limit_s)
+            time.sleep(MEETING_S)
         for transition in transitions:
             until = time.monotonic() + limit_s
-            if not client.service_is_ready():
-                if not client.wait_for_service(limit_s):
-                    found.append(None)
-                    continue
-                time.sleep(MEETING_S)
             request = ChangeState.Request(transition=Transition(id=TURNS[transition]))
-            future = client.call_async(request)
+            future = self._turns.call_async(request)
             while not future.done() and time.monotonic() < until:
                 time.sleep(0.01)
             found.append(future.result().success if future.done() else None)

@@ -14,7 +14,6 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import LookQuality, PassQuality
 from deadline_perception.decision.path_quality import PathQuality
@@ -202,7 +201,6 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
         sees: bool = True,
         maker: type[PassPolicy] = PassPolicy,
         only_singles: bool = False,
-        **settings,
     ) -> Maker:
         def make(world: World, trace: Trace, idle: Trace) -> Contender:
             space, quality = world.sequences, world.quality()
@@ -221,7 +219,6 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
                 lambda scene, image, answer: scene.update(
                     found(world, image, answer), images[image].size
                 ),
-                **settings,
             )
 
         return make
@@ -254,14 +251,9 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
         'conformal PID': on('single', among_paths(ConformalPid)),
         'pressure tiers (RAMS)': on('single', among_paths(PressureTiers)),
         'thresholds': on('single', Nearest),
-        'reactive, one step': on('single', lambda *of: reactive(*of, to_the_lowest=False)),
-        'reactive, to the lowest': on('single', lambda *of: reactive(*of, to_the_lowest=True)),
+        'reactive': on('single', reactive),
         'expected utility': on('single', utility),
         f'{PUBLIC}, static p99': on('public', static_table),
-        f'{PUBLIC}, our decision': on(
-            'public',
-            lambda space, quality, idle: FrontierPolicy(space.space, space.forecast, quality),
-        ),
     }
 
 
@@ -277,21 +269,15 @@ def static_table(space: Space, quality: Quality, idle: Trace) -> StaticTable:
     return StaticTable(dict(zip(space.paths, p99_ms.tolist())), space.forecast, quality)
 
 
-def reactive(space: Space, quality: Quality, idle: Trace, to_the_lowest: bool) -> Reactive:
-    """On a ladder of recorded paths."""
-    return Reactive(
-        space.space, space.forecast, quality, to_the_lowest=to_the_lowest, paths=space.paths
-    )
+def reactive(space: Space, quality: Quality, idle: Trace) -> Reactive:
+    """On a ladder of recorded paths, to the lowest after a late frame."""
+    return Reactive(space.space, space.forecast, quality, to_the_lowest=True, paths=space.paths)
 
 
 def utility(space: Space, quality: Quality, idle: Trace) -> ExpectedUtilityPolicy:
     """Among recorded paths."""
     return ExpectedUtilityPolicy(
-        space.space,
-        space.forecast,
-        quality,
-        miss_cost=MISS_COST,
-        paths=space.paths,
+        space.space, space.forecast, quality, miss_cost=MISS_COST, paths=space.paths
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -100,14 +99,12 @@ class Outcomes:
         answers: own answers in time; None without.
         promised: a bound was to fit.
         in_time: an own answer was in time.
-        planned: paths that were planned, and how often.
         bound_over_time: of frames whose network ended.
     """
 
     answers: list[Answer] = field(default_factory=list)
     promised: list[bool] = field(default_factory=list)
     in_time: list[bool] = field(default_factory=list)
-    planned: Counter[str] = field(default_factory=Counter)
     bound_over_time: list[float] = field(default_factory=list)
 
 
@@ -214,7 +211,6 @@ class Contender:
             outcomes.answers.append(job.answer.result if job.is_in_time else None)
             outcomes.in_time.append(job.is_in_time)
             outcomes.promised.append(bool(job.plan.feasible))
-            outcomes.planned[str(job.plan.path)] += 1
             if job.newest is not None and self.scene is not None:
                 self.see(self.scene, image, job.newest.result)
             self.times.observe(job)

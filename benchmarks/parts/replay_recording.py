@@ -6,22 +6,19 @@ Every look is a network and one of its paths. What two looks find together is me
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from rich.progress import track
-from street_accuracy import CLASSES, NAMES, SOURCES
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.data.class_names import relabelled, with_mapping
-from deadline_perception.extras.data.records import Frame, GroundTruth
-from deadline_perception.extras.data.source import open_source
-from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
+from deadline_perception.extras.data.records import GroundTruth
+from parts.real_images import SOURCES, Images
 
 OURS, PUBLIC = 'street', 'street-first'
 # Of every scale the whole path, mostly one that skips all that can be skipped, and some between that the frontier plans.
@@ -78,20 +75,19 @@ def record(networks: Mapping[str, Network], data: Path, folder: Path, limit: int
     kind at most `limit` images, spread evenly."""
     paths = {look: networks[look[0]].path_space.parse(look[1]) for look in LOOKS}
     work = [
-        (kind, frame, sequence.class_names)
-        for kind, (file, _) in KINDS.items()
-        for sequence in [with_mapping(open_source(str(data / file)), NAMES)]
-        for frame in annotated_frames(sequence, limit)
+        (kind, frame, known)
+        for kind, source in KINDS.items()
+        for images in [Images.whole(data, kind, source, limit)]
+        for frame, known in zip(images.frames, images.known)
     ]
     missing = [one for one in work if not _file(folder, one[0], one[1].name).is_file()]
     print(f'{len(work)} images, {len(work) - len(missing)} of them recorded before', flush=True)
-    for kind, frame, class_names in track(missing, 'images'):
+    for kind, frame, known in track(missing, 'images'):
         image = frame.load_bgr()
         found = {
             look: networks[look[0]].start(image, path).finish() for look, path in paths.items()
         }
-        truth = _marked(frame, class_names, kind)
-        seen = SeenImage(kind, frame.name, image.shape[:2], truth, found)
+        seen = SeenImage(kind, frame.name, image.shape[:2], known, found)
         _keep(_file(folder, kind, frame.name), seen)
 
 
@@ -105,13 +101,6 @@ def read(folder: Path) -> list[SeenImage]:
     if not images:
         raise ValueError(f'no image is recorded in {folder}, expected some: run with --only record')
     return images
-
-
-def _marked(frame: Frame, class_names: Sequence[str], kind: str) -> GroundTruth:
-    """Objects of the classes that the kind marks, labels as in `CLASSES`."""
-    marked = KINDS[kind][1]
-    wanted = [name if name in marked else None for name in class_names]
-    return relabelled(frame.ground_truth, wanted, CLASSES)
 
 
 def _file(folder: Path, kind: str, name: str) -> Path:

@@ -15,7 +15,8 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.extras.data.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import matched, matched_images
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws
-from parts.replay_recording import CLASSES, KINDS
+from parts.real_images import CLASSES
+from parts.replay_recording import KINDS
 
 BINS = 200  # of scores, each with as many detections
 LEAST_OBJECTS = 20  # of a class, for a kind to be scored by it

@@ -49,7 +49,7 @@ _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPE
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
 # Budgets of the rendered drive, at its highest and lowest speed: shares of what both looks take at their longest, ...
 _SHARES = (0.3, 1.5)
-# ... after what a frame takes outside the network, which a faster processor hardly shortens: benchmarks/node_overhead.py.
+# ... after what a frame takes outside the network, which a faster processor hardly shortens: benchmarks/demo_drive.py.
 _OVERHEAD_MS = 6.0
 _SPEEDS_MPS = (
     4.0,

@@ -27,9 +27,10 @@ def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, 
     detections = observer.speaker(Detection2DArray, 'detector/detections')
     plain = np.full((380, 640, 3), 100, np.uint8)
 
-    def send():
-        head = header(next(stamps_ns))
-        images.publish(bgr_to_image(plain, head))
+    def send(encoding='bgr8'):
+        image = bgr_to_image(plain, head := header(next(stamps_ns)))
+        image.encoding = encoding
+        images.publish(image)
         latencies.publish(FrameLatency(header=head, path='s01-w0.50-p100-h1', **MET))
         detections.publish(DetectionsMessage(('vehicle', 'bike')).fill(FOUND, head))
 
@@ -38,6 +39,8 @@ def test_draws_while_watched_and_lets_the_camera_go_after(start_node, observer, 
     assert pictures[0].header.frame_id == 'camera' and drawn.shape[0] > 380
     assert (drawn[125, 100] == class_colour('vehicle')).all()
     np.testing.assert_array_equal(drawn[5:60, 5:60], 100)  # a score of 0.1 is not drawn
+    send(encoding='none')
+    observer.wait_status('path_visualizer', "a frame cannot be shown: image encoding is 'none'")
     node.destroy_subscription(watching)
     wait_for(lambda: node.count_subscribers('/cam/image_raw') == 0)
     observer.wait_status('path_visualizer', 'nobody is watching')

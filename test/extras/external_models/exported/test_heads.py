@@ -1,12 +1,14 @@
 """Every family of heads: a file of its structure, and boxes worked out by hand."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 from exported_files import SIZE, exported
 from plain_images import grey
 
+from deadline_perception.extras.external_models.exported.families import NAMES
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
 
@@ -198,6 +200,13 @@ def test_the_box_of_each_head_is_as_worked_out(tmp_path, outputs, reading, score
     options = {'stated': reading} if options == 'stated' else dict(options)
     box = options.pop('box', BOX)
     assert found(tmp_path, outputs, **options) == one(reading, score, label, box)
+
+
+def test_every_head_has_boxes_worked_out_and_a_row_in_the_document(repository):
+    rows = re.findall(
+        r'^\| `(\w+)', (repository / 'docs' / 'own_models.md').read_text('utf-8'), re.M
+    )
+    assert {*NAMES} <= {*rows} and {*NAMES} == {reading.split()[0] for _, reading, *_ in HEADS}
 
 
 @pytest.mark.parametrize('wrong', [math.nan, math.inf, -math.inf])

@@ -1,4 +1,5 @@
-"""Images of nine sorts that two looks are compared on, and others of these sorts that their joining is fitted on."""
+"""Real images and what is known of them: whole sources, and chosen ones of nine sorts that two looks are compared on, and
+that their joining is fitted on."""
 
 from __future__ import annotations
 
@@ -7,12 +8,40 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from street_accuracy import CLASSES, NAMES
+import numpy as np
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.extras.data.class_names import relabelled, with_mapping
 from deadline_perception.extras.data.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 
+CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
+MERGED = {
+    **dict.fromkeys(('car', 'bus', 'truck'), 'vehicle'),
+    'rider': 'person',
+    **dict.fromkeys(('motor', 'bicycle', 'motorcycle', 'motorbike'), 'bike'),
+}
+DHAKA_VEHICLES = (
+    'pickup, suv, van, minivan, minibus, taxi, ambulance, policecar, army vehicle, garbagevan, auto rickshaw, '
+    'human hauler, three wheelers -CNG-, rickshaw'
+).split(', ')
+NAMES = {
+    **MERGED,
+    **dict.fromkeys(('Car', 'Bus', 'Truck', 'Ambulance', *DHAKA_VEHICLES), 'vehicle'),
+    **dict.fromkeys(('Motorcycle', 'scooter'), 'bike'),
+    **dict.fromkeys(('traffic light', 'trafficlight'), 'traffic_light'),
+    **dict.fromkeys(('stop sign', 'speedlimit', 'crosswalk', 'stop'), 'traffic_sign'),
+}
+# Whole sources, each with the classes that it marks.
+SOURCES = {
+    'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike')),
+    'dhaka': ('road_vehicle_dhaka/val.json', ('vehicle', 'bike')),
+    'carla': ('carla/val.json', ('vehicle', 'bike', 'traffic_light', 'traffic_sign')),
+    'signs': ('road_signs/val.json', ('traffic_light', 'traffic_sign')),
+    'coco': ('coco_small/val.json', ('vehicle', 'person', 'bike')),
+}
+PHANTOM_SCORE = 0.3  # of a box that counts where there is no object
 NEGATIVES = 'negatives'
 # File below the data, which of its images, and how many of them spread over these. Which: the length of a
 # round, and the places in it, as (5, (2,)) is every fifth from the third one on.
@@ -96,6 +125,16 @@ class Images:
     known: Sequence[GroundTruth]
 
     @classmethod
+    def whole(cls, data: Path, kind: str, source: tuple[str, tuple[str, ...]], limit: int | None):
+        """All annotated ones of a file, at most so many spread evenly, with the objects of the classes that it marks."""
+        file, marked = source
+        sequence = with_mapping(open_source(str(data / file)), NAMES)
+        frames = annotated_frames(sequence, limit)
+        wanted = [name if name in marked else None for name in sequence.class_names]
+        known = [relabelled(frame.ground_truth, wanted, CLASSES) for frame in frames]
+        return cls(kind, frames, known)
+
+    @classmethod
     def open(cls, data: Path, kind: str, chosen: Choice, limit: int | None):
         """Those of a file that show something of `CLASSES`, or of negatives nothing."""
         file, (step, places), count = chosen
@@ -118,3 +157,14 @@ class Images:
 def frame_size(frame: Frame) -> tuple[int, int]:
     height, width = frame.load_bgr().shape[:2]
     return height, width
+
+
+def of_classes(
+    found: Detections, class_names: Sequence[str], marked: Sequence[str] = CLASSES
+) -> Detections:
+    """The detections of marked classes, with labels that index `CLASSES`; `class_names` are the network's."""
+    places = {name: place for place, name in enumerate(CLASSES) if name in marked}
+    numbers = [places.get(NAMES.get(name, name), -1) for name in class_names]
+    labels = np.array(numbers, int)[found.labels]
+    kept = labels >= 0
+    return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])
