@@ -27,6 +27,7 @@ def change(folder: Path, edit) -> Path:
     return file
 
 
+@pytest.mark.filterwarnings('error')
 def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     sequence = read_coco(coco_folder / 'val.json', rate_hz=4.0)
     assert sequence.class_names == ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
@@ -35,6 +36,9 @@ def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     assert boxes_of(sequence) == [[4, 5, 24, 15], [40, 2, 43, 8]]
     with pytest.warns(UserWarning, match=r'labels in the form of COCO lie in .*val.json and are'):
         opened(coco_folder / 'images')
+    (coco_folder / 'images').rename(coco_folder / 'own')  # of which the file names none
+    opened(coco_folder / 'own')
+    (coco_folder / 'own').rename(coco_folder / 'images')
     assert classes_of(sequence) == ['vehicle', 'traffic_light']
     assert crowd_of(sequence) == [False, True]
     assert sequence.frames[1].load_bgr().shape == (40, 64, 3)

@@ -13,11 +13,14 @@ from deadline_perception.extras.data.source import open_source, thin_out
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
 
+@pytest.mark.filterwarnings('error')
 def test_tells_cityscapes(cityscapes_root):
     assert opened(cityscapes_root).name == 'cityscapes-val'
     assert len(opened(cityscapes_root, rate_hz=2).frames) == 2
     with pytest.warns(UserWarning, match=r'it lies in .* \(the root of Cityscapes\): name that'):
         opened(cityscapes_root / 'leftImg8bit')
+    shutil.copytree(cityscapes_root / 'leftImg8bit', cityscapes_root / 'own')
+    opened(cityscapes_root / 'own')  # none of its folders: nothing is said
     with pytest.raises(FileNotFoundError, match='train'):
         opened(cityscapes_root, split='train')
     shutil.rmtree(cityscapes_root / 'leftImg8bit/val')
