@@ -102,10 +102,12 @@ def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting
     assert (head.remaining_ms, head.bound_ms, head.decision_us) == (30.0, 25.0, 12.0)
 
 
-def test_a_plan_that_does_not_fit_is_not_said_to():
+def test_a_plan_that_does_not_fit_or_took_longer_is_not_said_to_fit():
+    late = path_decision(recorded(ran(), Outcome.COASTED), policy='', target_miss_probability=0.01)
+    assert late.reason.startswith('time was up, although bound 60.0 ms fits 90.0 ms left')
     for plan, reason in (
         ({'feasible': False}, 'not even the cheapest path fits'),
-        ({'bound_ms': 95.0}, 'bound 95.0 ms is not looked at by this policy, with 90.0 ms left'),
+        ({'bound_ms': 95.0}, 'bound 95.0 ms is ignored by this policy, with 90.0 ms left'),
     ):
         record = recorded(ran(**plan))
         message = path_decision(record, policy='oblivious', target_miss_probability=0.01)

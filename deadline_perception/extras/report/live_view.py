@@ -19,6 +19,7 @@ from deadline_perception.core.operator_record import OperatorRecord
 GRPC_PORT, WEB_PORT = 9876, 9090
 _MEMORY = '1GiB'  # of frames that a page which is opened later still gets
 _JPEG_QUALITY = 80
+_WAITING = 'The network is loaded; the first time on a machine it is prepared for it, which takes a minute.'
 _TIMES = (
     ('budget', (140, 140, 140)),  # seen on a dark page and a light one
     ('bound', (242, 177, 52)),
@@ -98,6 +99,15 @@ class LiveView:
                 f'ports {grpc_port} and {web_port} of the live view cannot be opened: {error}'
             ) from error
         self.address = f'http://localhost:{web_port}/?url={data.replace("+", "%2B")}'
+
+    def wait(self, image_bgr: np.ndarray | None = None) -> None:
+        """Shows, until the first frame is, the source's first image, where it is known, and what is waited for."""
+        rerun, stream = self._rerun, self._stream
+        stream.reset_time()  # the frames' own begins anywhere
+        if image_bgr is not None:
+            image = rerun.Image(image_bgr, color_model='BGR')
+            stream.log('camera', image.compress(jpeg_quality=_JPEG_QUALITY))
+        stream.log('frame', rerun.TextDocument(_WAITING))
 
     def show(self, frame: ViewedFrame) -> None:
         """Sends one frame; takes some milliseconds, so not on the thread that computes."""

@@ -47,6 +47,7 @@ def test_serves_a_page_that_needs_nothing_outside():
     data, web = free_port(), free_port()
     view = LiveView(grpc_port=data, web_port=web)
     try:
+        view.wait(FRAME.image_bgr)
         view.show(FRAME)
         view.show(replace(FRAME, time_s=2.0, detections=Detections.none(), ids=(), in_time=False))
         with urllib.request.urlopen(f'http://localhost:{web}/', timeout=20) as page:
