@@ -2,13 +2,14 @@
 
 import argparse
 import json
+import os
 import sys
 
 import pytest
 from python_run import run_python
 
 from deadline_perception.tools import doctor
-from deadline_perception.tools.support.environment_checks import Finding, State
+from deadline_perception.tools.support.environment_checks import Finding, State, check_device
 
 GOOD = Finding('ROS 2', State.FINE, 'jazzy [Errno 2] is no markup')
 NOTED = Finding(
@@ -25,6 +26,10 @@ def test_status_says_whether_the_demo_can_run(monkeypatch, capsys, findings, sta
     assert shown['ready'] == (status == 0)
     states = [row['state'] for row in shown['findings']]
     assert states == [finding.state.value for finding in findings]
+    with pytest.raises(ValueError, match="--camera is 'a b', expected a topic such as /camera"):
+        doctor.run(argparse.Namespace(json=True, camera='a b'))
+    monkeypatch.setattr(os, 'getloadavg', lambda: (99.0, 0.0, 0.0))
+    assert 'busy' in check_device()[0].remedy
 
 
 @pytest.mark.parametrize('with_rich', [True, False])

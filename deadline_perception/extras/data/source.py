@@ -90,7 +90,9 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     if path.is_file():
         raise ValueError(f'source {text!r} ends with {path.suffix!r}, {known_sources()}')
     looked_for = ', '.join(reader.looked_for for reader in READERS if reader.looked_for)
-    raise ValueError(f'folder {text!r} holds none of {looked_for}')
+    raise ValueError(
+        f'folder {text!r} holds no images ({", ".join(IMAGE_ENDINGS)}), and none of {looked_for}'
+    )
 
 
 def drive_options(text: str) -> dict[str, float | int]:
@@ -356,7 +358,7 @@ READERS = (
         image_folders=_folders(VOC_IMAGES),
     ),
     Reader('a bag (.mcap, .db3)', 'one .mcap or .db3 file', _bags, keeps_time=True),
-    Reader('a folder of images', 'images', _images),
+    Reader('a folder of images', '', _images),
 )
 
 

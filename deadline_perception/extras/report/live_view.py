@@ -19,7 +19,9 @@ from deadline_perception.core.operator_record import OperatorRecord
 GRPC_PORT, WEB_PORT = 9876, 9090
 _MEMORY = '1GiB'  # of frames that a page which is opened later still gets
 _JPEG_QUALITY = 80
-_WAITING = 'Loading the network; the first time on a machine it is prepared for it, which takes a minute.'
+_WAITING = (
+    'Loading the network; the first time on a machine it is prepared for it, which takes a minute.'
+)
 _TIMES = (
     ('budget', (140, 140, 140)),  # seen on a dark page and a light one
     ('bound', (242, 177, 52)),

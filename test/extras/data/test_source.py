@@ -59,7 +59,7 @@ def test_tells_bags_in_all_their_forms(tmp_path):
         (
             '.',
             ValueError,
-            'holds none of metadata.yaml, leftImg8bit_seq.*images/track.*val.json.*, images$',
+            r'holds no images \(.jpg, .*none of metadata.yaml, leftImg8bit_seq.*images/track.*val.json',
         ),
         ('a.docx', ValueError, r"ends with '.docx', expected 'drive'"),
         ('drive:speed=3', ValueError, "option 'speed' of source .* expected one of seconds, seed"),
