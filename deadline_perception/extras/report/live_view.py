@@ -90,7 +90,7 @@ class LiveView:
                 'the live view needs the Rerun SDK: pip install "deadline_perception[view]", or pip install rerun-sdk'
             ) from error
         self._rerun, self._stream = rerun, rerun.RecordingStream('deadline_perception')
-        self._is_first = True
+        self._begin_s: float | None = None
         try:
             data = self._stream.serve_grpc(
                 grpc_port=grpc_port, default_blueprint=_layout(), server_memory_limit=_MEMORY
@@ -114,7 +114,12 @@ class LiveView:
     def show(self, frame: ViewedFrame) -> None:
         """Sends one frame; takes some milliseconds, so not on the thread that computes."""
         rerun, stream = self._rerun, self._stream
-        stream.set_time('time', duration=frame.time_s)
+        if self._begin_s is None:
+            self._begin_s = frame.time_s
+            for name, colour in _TIMES:
+                style = rerun.SeriesLines(colors=[colour], names=[f'{name}, ms'])
+                stream.log(f'time/{name}', style, static=True)
+        stream.set_time('time', duration=frame.time_s - self._begin_s)
         image = rerun.Image(frame.image_bgr, color_model='BGR')
         stream.log('camera', image.compress(jpeg_quality=_JPEG_QUALITY))
         names = [class_name(label, frame.class_names) for label in frame.detections.labels.tolist()]
@@ -128,11 +133,6 @@ class LiveView:
                 show_labels=True,
             ),
         )
-        if self._is_first:
-            for name, colour in _TIMES:
-                style = rerun.SeriesLines(colors=[colour], names=[f'{name}, ms'])
-                stream.log(f'time/{name}', style, static=True)
-            self._is_first = False
         for name, value_ms in (
             ('budget', frame.budget_ms),
             ('bound', frame.bound_ms),

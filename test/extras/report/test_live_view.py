@@ -4,6 +4,7 @@ import math
 import sys
 import urllib.request
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import pytest
 from plain_images import grey
@@ -40,6 +41,18 @@ def test_a_frame_in_words_names_time_path_and_every_decision(monkeypatch):
     monkeypatch.setitem(sys.modules, 'rerun', None)
     with pytest.raises(ViewError, match=r'pip install "deadline_perception\[view\]"'):
         LiveView()
+
+
+def test_time_begins_with_the_first_frame_and_the_source_is_shown_before(monkeypatch):
+    sdk = MagicMock()
+    monkeypatch.setitem(sys.modules, 'rerun', sdk)
+    monkeypatch.setitem(sys.modules, 'rerun.blueprint', sdk)
+    view, stream = LiveView(), sdk.RecordingStream.return_value
+    view.wait(FRAME.image_bgr)
+    assert [call.args[0] for call in stream.log.call_args_list] == ['camera', 'frame']
+    for time_s in (1.79e9, 1.79e9 + 2.0):
+        view.show(replace(FRAME, time_s=time_s))
+    assert [call.kwargs['duration'] for call in stream.set_time.call_args_list] == [0.0, 2.0]
 
 
 def test_serves_a_page_that_needs_nothing_outside():
