@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from plain_images import grey
@@ -10,10 +9,7 @@ from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.records import Frame, Sequence
-from deadline_perception.extras.report.recorded_bag import read_recording
-from deadline_perception.extras.report.report import write_report
 from deadline_perception.tools.command_line import main
-from deadline_perception.tools.report import print_closing_table
 
 
 @pytest.fixture(scope='module')
@@ -74,24 +70,3 @@ def test_two_recordings_are_shown_beside_each_other(drive, tmp_path, says):
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch):
     monkeypatch.setenv('COLUMNS', '200')
-
-
-def test_boxes_of_no_class_are_told_and_those_of_another_name_are_scored(tmp_path, capsys):
-    with RunWriter(tmp_path / 'run') as run:
-        run.camera(SECOND_NS)
-        run.label_info(SECOND_NS, ('vehicle', 'person'))
-        near, far = [0, 0, 9, 9], [20, 0, 40, 20]
-        known = [(near, 'person', 1.0), (far, 'car', 1.0), *[(far, 'dog', 1.0)] * 3]
-        run.boxes('/ground_truth', SECOND_NS, known)
-        found = [(near, 'person', 0.9), (far, 'vehicle', 0.9)]
-        run.boxes('/detector/detections', SECOND_NS, found)
-        run.latency(SECOND_NS)
-    recording = read_recording(tmp_path / 'run')
-    summary = write_report(recording, tmp_path / 'out')
-    print_closing_table(summary, Path('report.html'))
-    assert summary['ap50'] > 0.99 and summary['unscored_objects'] == {'dog': 3}
-    shown = capsys.readouterr().out
-    assert 'without 3 known boxes of classes that the network has not (3 of dog)' in shown
-    page = (tmp_path / 'out/report.html').read_text()
-    assert 'Without 3 known boxes of classes that the network has not.' in page
-    assert '3 of dog; <code>--classes NAME|FILE</code> brings names together' in page

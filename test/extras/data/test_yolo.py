@@ -78,8 +78,7 @@ def test_refuses_files_of_another_form(root, name, text, message):
 
 @pytest.mark.filterwarnings('error')
 def test_labels_without_a_data_yaml_are_told_and_not_passed_over(root):
-    shutil.copytree(root / 'valid/images', root / 'own')
-    opened(root / 'own')  # whose labels no data set has
+    opened(shutil.copytree(root / 'valid/images', root / 'own'))  # whose labels no data set has
     with pytest.warns(UserWarning, match='it lies in .*data.yaml'):
         opened(root / 'valid/images')
     (root / 'data.yaml').unlink()

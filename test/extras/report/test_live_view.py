@@ -3,6 +3,7 @@
 import math
 import sys
 import urllib.request
+from contextlib import closing
 from dataclasses import replace
 from unittest.mock import MagicMock
 
@@ -59,13 +60,12 @@ def test_serves_a_page_that_needs_nothing_outside():
     pytest.importorskip('rerun')
     data, web = free_port(), free_port()
     view = LiveView(grpc_port=data, web_port=web)
-    try:
+    with closing(view):
         view.wait(FRAME.image_bgr)
         view.show(FRAME)
         view.show(replace(FRAME, time_s=2.0, detections=Detections.none(), ids=(), in_time=False))
-        with urllib.request.urlopen(f'http://localhost:{web}/', timeout=20) as page:
+        assert (
+            view.address.startswith(f'http://localhost:{web}/?url=') and str(data) in view.address
+        )
+        with urllib.request.urlopen(view.address, timeout=20) as page:
             assert b'<html' in page.read().lower()
-        assert view.address.startswith(f'http://localhost:{web}/?url=')
-        assert str(data) in view.address
-    finally:
-        view.close()
