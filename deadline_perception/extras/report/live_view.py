@@ -14,11 +14,12 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.images.annotate import class_colour, class_name
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.operator_record import OperatorRecord
 
 GRPC_PORT, WEB_PORT = 9876, 9090
 _MEMORY = '1GiB'  # of frames that a page which is opened later still gets
-_JPEG_QUALITY = 80
+_MOST_WIDTH = 640  # px: as pixels, for a slow browser decodes no JPEG before the next one comes, and so shows none
 _WAITING = (
     'Loading the network; the first time on a machine it is prepared for it, which takes a minute.'
 )
@@ -107,8 +108,7 @@ class LiveView:
         rerun, stream = self._rerun, self._stream
         stream.reset_time()  # the frames' own begins anywhere
         if image_bgr is not None:
-            image = rerun.Image(image_bgr, color_model='BGR')
-            stream.log('camera', image.compress(jpeg_quality=_JPEG_QUALITY))
+            self._show_image(image_bgr)
         stream.log('frame', rerun.TextDocument(_WAITING))
 
     def show(self, frame: ViewedFrame) -> None:
@@ -120,13 +120,12 @@ class LiveView:
                 style = rerun.SeriesLines(colors=[colour], names=[f'{name}, ms'])
                 stream.log(f'time/{name}', style, static=True)
         stream.set_time('time', duration=frame.time_s - self._begin_s)
-        image = rerun.Image(frame.image_bgr, color_model='BGR')
-        stream.log('camera', image.compress(jpeg_quality=_JPEG_QUALITY))
+        scale = self._show_image(frame.image_bgr)
         names = [class_name(label, frame.class_names) for label in frame.detections.labels.tolist()]
         stream.log(
             'camera/objects',
             rerun.Boxes2D(
-                array=frame.detections.boxes_xyxy_px,
+                array=frame.detections.boxes_xyxy_px * scale,
                 array_format=rerun.Box2DFormat.XYXY,
                 labels=_labels(frame, names),
                 colors=[class_colour(name)[::-1] for name in names],
@@ -150,6 +149,16 @@ class LiveView:
         if not frame.in_time:
             words = f'{frame.outcome}: {frame.reason}'
             stream.log('late', rerun.TextLog(words, level=rerun.TextLogLevel.WARN))
+
+    def _show_image(self, image_bgr: np.ndarray) -> float:
+        """Sends an image, smaller where it is large; gives by what factor."""
+        scale = min(1.0, _MOST_WIDTH / image_bgr.shape[1])
+        if scale < 1.0:
+            image_bgr = cv2.resize(
+                image_bgr, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA
+            )
+        self._stream.log('camera', self._rerun.Image(image_bgr, color_model='BGR'))
+        return scale
 
     def close(self) -> None:
         """Sends what is left; the page stays open in the browser with what it has."""

@@ -40,8 +40,7 @@ def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     assert crowd_of(sequence) == [False, True]
     assert sequence.frames[1].load_bgr().shape == (40, 64, 3)
     assert sequence.frames[0].speed_mps is None
-    (coco_folder / 'images').rename(coco_folder / 'own')  # of which the file names none
-    opened(coco_folder / 'own')
+    opened((coco_folder / 'images').rename(coco_folder / 'own'))  # of which the file names none
 
 
 @pytest.mark.filterwarnings('ignore:.*left out')

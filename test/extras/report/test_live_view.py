@@ -49,7 +49,8 @@ def test_time_begins_with_the_first_frame_and_the_source_is_shown_before(monkeyp
     monkeypatch.setitem(sys.modules, 'rerun', sdk)
     monkeypatch.setitem(sys.modules, 'rerun.blueprint', sdk)
     view, stream = LiveView(), sdk.RecordingStream.return_value
-    view.wait(FRAME.image_bgr)
+    view.wait(grey(480, 1280))
+    assert sdk.Image.call_args.args[0].shape == (240, 640, 3)
     assert [call.args[0] for call in stream.log.call_args_list] == ['camera', 'frame']
     for time_s in (1.79e9, 1.79e9 + 2.0):
         view.show(replace(FRAME, time_s=time_s))
