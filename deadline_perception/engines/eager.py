@@ -137,8 +137,8 @@ def load_torch() -> Any:
         import torch
     except ModuleNotFoundError as error:
         raise TorchMissing(
-            'layers are computed by PyTorch, which is not installed: '
-            'pip install "deadline_perception[torch]"'
+            'layers are computed by PyTorch, which is not installed: pip install "deadline_perception[torch]"; '
+            'segments that are prepared do without, and are kept below XDG_CACHE_HOME, which must be writable'
         ) from error
     return torch
 

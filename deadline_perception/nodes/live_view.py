@@ -51,6 +51,7 @@ class LiveViewNode(Node):
         super().__init__('live_view')
         values = self._values = declare(self, PARAMETERS)
         self._view = LiveView(grpc_port=values['data_port'], web_port=values['web_port'])
+        self._view.wait()
         self.get_logger().info(f'live view: {self._view.address}')
         self._frames = FrameJoin(len(_SAID) + 1)
         self._shown, self._problem = 0, ''

@@ -281,12 +281,7 @@ class Job:
         """Planning, all re-decisions and the loop around them, of a run that has ended."""
         return max(0.0, self.ended_ms - self.begun_ms - self.network_ms)
 
-    def record(
-        self,
-        outcome: Outcome,
-        at_ms: float,
-        failure: str = '',
-    ) -> JobRecord:
+    def record(self, outcome: Outcome, at_ms: float, failure: str = '') -> JobRecord:
         """What is known about it now.
 
         Args:
@@ -511,7 +506,7 @@ class JobRecord:
             if decision is not None:
                 of_decision = {
                     name: getattr(decision, name)
-                    for name in ('changed', 'bound_ms', 'decision_us', 'remaining_ms')
+                    for name in 'changed bound_ms decision_us remaining_ms'.split()
                 }
             rows.append(
                 OperatorRecord(
@@ -547,17 +542,14 @@ class JobRecord:
                 f'{self.remaining_ms:.1f} ms are left'
             )
         changed = [decision.operator for decision in self.decisions if decision.changed]
-        fits = (
-            'fits'
-            if plan.bound_ms <= self.remaining_ms
-            else 'is not looked at by this policy, with'
-        )
+        fits = 'fits' if plan.bound_ms <= self.remaining_ms else 'is ignored by this policy, with'
         keys = plan.path.keys_by_segment
         ends = [at for at in plan.path.space.result_segments if keys[at] is not None]
-        # What follows the first result is worth a try, and no more.
-        is_whole = not ends or not any(keys[ends[0] + 1 :])
-        of = '' if is_whole else f' of its {plan.path.space.segments[ends[0]].result} result'
+        of = ''
+        if ends and any(keys[ends[0] + 1 :]):  # what follows is worth a try, and no more
+            of = f' of its {plan.path.space.segments[ends[0]].result} result'
         why = f'bound {plan.bound_ms:.1f} ms{of} {fits} {self.remaining_ms:.1f} ms left'
-        if not self.rests_on_frames:
-            why += ', no promise yet'
+        why += '' if self.rests_on_frames else ', no promise yet'
+        if not self.is_in_time:
+            why = f'time was up, although {why}'
         return f'{why}; changed on the way: {", ".join(changed)}' if changed else why

@@ -297,11 +297,10 @@ class InferenceRun:
             progress, factor, extra_ms = times.bound_from(
                 number, planned_ms[0] - rest_ms, job.network_ms
             )
+            reserve_ms = times.reserve.deciding_ms * (1.0 - number / self._count)
+            remaining_ms = self.due_ms - at_ms - reserve_ms
             if for_tracks_ms is not None:
                 remaining_ms = for_tracks_ms
-            else:
-                reserve_ms = times.reserve.deciding_ms * (1.0 - number / self._count)
-                remaining_ms = self.due_ms - at_ms - reserve_ms
             bound_ms = rest_ms * factor
             if self.until_ms < math.inf and bound_ms + extra_ms <= remaining_ms:
                 # Planned for what is left until the next image, and so kept: nothing better fits before it.
@@ -389,14 +388,8 @@ def check_choice(choice: Choice) -> None:
         raise ValueError(f'quality of path {choice.path} is {choice.quality}, expected [0, 1]')
 
 
-def too_late(
-    what: str,
-    choice: Choice,
-    least: float,
-    remaining_ms: float,
-) -> str:
+def too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
     """Why a frame cannot be in time before some part of it."""
-    return (
-        f'no time for {what}: the rest is expected to take {choice.forecast_ms * least:.1f} ms, '
-        f'{remaining_ms:.1f} ms left'
-    )
+    if remaining_ms <= 0.0:
+        return f'no time for {what}: time was up {-remaining_ms:.1f} ms before'
+    return f'no time for {what}: it would take {choice.forecast_ms * least:.1f} ms, {remaining_ms:.1f} ms are left'

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     from deadline_perception.extras.report.answer_view import drawn, viewed
     from deadline_perception.extras.report.found_objects import FoundObjects
 
-    view = open_view() if args.show else None
+    view = open_view(source) if args.show else None
     in_time = 0
     looseness: list[float] = []  # bound of each path over the time that it took
     unreadable: list[str] = []
@@ -172,12 +172,15 @@ def open_detector(args: argparse.Namespace):
     return DeadlineDetector(options, min_score=args.min_score)
 
 
-def open_view():
-    """The live page; its address is printed."""
+def open_view(source: ShownSource):
+    """The live page, which has the first image of a file at once; its address is printed."""
     from deadline_perception.extras.report.live_view import LiveView
 
     view = LiveView(opens_browser=_has_screen())
     say(f'live view: {view.address}')
+    is_file = source.sequence is not None
+    first = next(source.images(lambda reason: None), None) if is_file else None
+    view.wait(None if first is None else first.image_bgr)
     return view
 
 

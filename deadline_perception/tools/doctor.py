@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 from deadline_perception.core.child_command import module_command
-from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.tools.support.environment_checks import Finding, State, examine_machine
 
+_TOPIC = re.compile('/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 _LONGEST_S = 120.0  # of a watch, on a machine that is busy
 
 
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_table(findings)
         print(
-            'The demo can run.'
+            f'The demo can run: {command_line("demo")}'
             if ready
             else 'The demo cannot run yet: see the rows marked "missing".'
         )
@@ -57,7 +59,12 @@ def watch_camera(topic: str) -> dict:
 
     Raises:
         CameraNotWatched: that process failed.
+        ValueError: it is no name of a topic.
     """
+    if not _TOPIC.fullmatch(topic):
+        raise ValueError(
+            f'--camera is {topic!r}, expected a topic such as /camera/image_raw: letters, digits, _ and /'
+        )
     command = module_command('deadline_perception.nodes', 'camera_doctor', '--', topic)
     shown = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
     if shown.returncode:
@@ -81,7 +88,8 @@ def _examine_camera(args: argparse.Namespace) -> int:
         title='This camera',
         states={State.FINE: 'seen', State.MISSING: 'fault'},
     )
-    print(f'{len(seen["faults"])} faults.' if seen['faults'] else 'Nothing is wrong.')
+    count = len(seen['faults'])
+    print(f'{count} fault{"" if count == 1 else "s"}.' if count else 'Nothing is wrong.')
     return 1 if seen['faults'] else 0
 
 

@@ -215,7 +215,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
 
 
 def _brought_together(sequence: DrivingSequence, class_names: tuple[str, ...]) -> DrivingSequence:
-    """The sequence under the shipped class map that fits, where none of its classes is the network's."""
+    """The sequence with classes that the network has not renamed by the shipped map that fits."""
     sequence, applied = with_fitting_map(sequence, class_names)
     if applied:
         print(f'{sequence.name}: {applied.described()}')

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.extras.data.class_names import read_class_mapping, relabelled
+from deadline_perception.extras.data.class_maps import read_map
+from deadline_perception.extras.data.class_names import relabelled
 from deadline_perception.extras.data.image_folder import file_of
 from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.records import Sequence as DrivingSequence
@@ -131,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     stop = StopRequest(args.minutes)
     use_threads(args.threads)
     specs = read_models(args)
-    mapping = {} if args.rename is None else read_class_mapping(args.rename)
+    mapping = {} if args.rename is None else read_map(args.rename)
     sources = [renamed(open_source(text, rate_hz=args.rate), mapping) for text in args.sources]
     data = [renamed(open_source(text), mapping) for text in args.data]
     for text, sequence in zip(args.data, data):
@@ -212,7 +213,7 @@ def _class_names(
     if strange:
         raise LabellingError(
             f'no model knows {", ".join(strange)}; expected some of {", ".join(known)}. Bring names '
-            f'together with --rename FILE, such as {{"car": "vehicle"}}'
+            f'together with --rename NAME|FILE, such as {{"car": "vehicle"}}'
         )
     wanted = [name for name in known if args.only is None or name in args.only]
     if all(set(wanted) <= set(_marked(frame, one)) for one in sources for frame in one.frames):

@@ -18,7 +18,7 @@ import torch
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.extras.configuration_file import find_configuration
-from deadline_perception.extras.data.class_maps import read_map
+from deadline_perception.extras.data.class_maps import fitting_map, read_map
 from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.records import Sequence
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
@@ -53,7 +53,7 @@ from deadline_perception.extras.training.yolox_training import YoloxTrainer
 from deadline_perception.extras.weights_writer import build_detector, save_detector
 from deadline_perception.extras.workers import Workers, joined_workers, own_gpu
 from deadline_perception.networks.kinds import YOLOX, weights_kind
-from deadline_perception.networks.model_reference import load_weights
+from deadline_perception.networks.model_reference import find_weights, load_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--model',
         dest='start',
         type=Path,
-        help='weights to start from, as far as --config has the same '
+        help='weights to start from, a file or the name of shipped ones, as far as --config has the same '
         'layers; for street also the public person-vehicle-bike-detection-2003.xml; a fresh network '
         'without',
     )
@@ -209,6 +209,9 @@ def run(args: argparse.Namespace) -> int:
         args, threads=THREADS, drives=(0, math.inf), seed=(0, 2**63 - 1), drive_share=(0.001, 0.999)
     )
     stop = begun_run(args)
+    if args.start is not None and args.start.suffix != '.xml' and args.backbone is None:
+        args.start = find_weights(args.start)
+        check_file('--out', args.out, args.start)
     with joined_workers() as workers:
         return _train(args, workers, stop)
 
@@ -363,10 +366,13 @@ def _judge(
 
     continues = args.start is not None and args.start.suffix != '.xml'
     start = load_weights(args.start, network.device) if continues else None
-    names = network.class_names if start is None else start.class_names
-    before = None if start is None else mean_ap(precision(start), names)
+    before = None if start is None else mean_ap(precision(start), start.class_names)
+    is_held_against = start is not None and before is not None
+    names = start.class_names if is_held_against else network.class_names
     after = mean_ap(precision(network), names)
     print('\n'.join(verdict(before, after, len(frames), steps, args.steps)))
+    if start is not None and before is None and after is not None:
+        print('the start knows none of their classes, so that nothing can be held against it')
 
 
 def _annotated(text: str, classes: str | None, split: str = 'train') -> Sequence:
@@ -424,6 +430,12 @@ def _network(
     is_public = args.start is not None and args.start.suffix == '.xml'
     start = None if args.start is None or is_public else load_detector(args.start, device)
     if start is not None:
+        applied = fitting_map(class_names, start.class_names)
+        if applied and leads:
+            print(
+                f'{", ".join(applied.renamed)}: learnt as classes of their own; --classes {applied.name} '
+                f'makes them those of --start'
+            )
         class_names = tuple(dict.fromkeys((*start.class_names, *class_names)))
     network = build_detector(args.config, class_names, seed=args.seed, device=device)
     if is_public:

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     source = open_shown(args.source)
     from deadline_perception.extras.report.answer_view import viewed
 
-    view = open_view()
+    view = open_view(source)
     stop = StopRequest()
     answers: Queue = Queue(_WAITING)
 

@@ -84,17 +84,12 @@ def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting
     assert (message.remaining_ms, message.slowdown) == (90.0, 1.25)
     assert (message.forecast_ms, message.bound_ms) == (50.0, 60.0)
     assert message.reason.startswith('bound 60.0 ms fits 90.0 ms left, no promise yet; changed')
-    assert [
-        (operator.name, operator.kind, operator.setting, operator.level, operator.levels)
-        for operator in message.operators
-    ] == [
-        ('width', 'width', '0.50', 0, 2),
-        ('skip0', 'skip', 'run', 1, 2),
-        ('skip1', 'skip', 'skip', 0, 2),
-        ('pyramid_width', 'width', '0.50', 0, 2),
-        ('proposals', 'proposals', '50', 0, 2),
-        ('head', 'switch', '1', 1, 3),
-    ]
+    assert ', '.join(
+        f'{one.name} {one.kind} {one.setting} {one.level} {one.levels}' for one in message.operators
+    ) == (
+        'width width 0.50 0 2, skip0 skip run 1 2, skip1 skip skip 0 2, '
+        'pyramid_width width 0.50 0 2, proposals proposals 50 0 2, head switch 1 1 3'
+    )
     *planned, head = message.operators
     assert not any(operator.decided or operator.changed for operator in planned)
     assert all(math.isnan(operator.bound_ms) for operator in planned)
@@ -102,10 +97,12 @@ def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting
     assert (head.remaining_ms, head.bound_ms, head.decision_us) == (30.0, 25.0, 12.0)
 
 
-def test_a_plan_that_does_not_fit_is_not_said_to():
+def test_a_plan_that_does_not_fit_or_took_longer_is_not_said_to_fit():
+    late = path_decision(recorded(ran(), Outcome.COASTED), policy='', target_miss_probability=0.01)
+    assert late.reason.startswith('time was up, although bound 60.0 ms fits 90.0 ms left')
     for plan, reason in (
         ({'feasible': False}, 'not even the cheapest path fits'),
-        ({'bound_ms': 95.0}, 'bound 95.0 ms is not looked at by this policy, with 90.0 ms left'),
+        ({'bound_ms': 95.0}, 'bound 95.0 ms is ignored by this policy, with 90.0 ms left'),
     ):
         record = recorded(ran(**plan))
         message = path_decision(record, policy='oblivious', target_miss_probability=0.01)

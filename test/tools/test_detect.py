@@ -82,9 +82,8 @@ def test_an_image_that_cannot_be_read_is_skipped_and_named(tmp_path, capsys):
 
 
 def test_a_video_becomes_a_video(tmp_path, capsys):
-    assert (
-        detect(write_video(tmp_path / 'drive.avi', [grey(48, 64, 10 * i) for i in range(6)])) == 0
-    )
+    video = write_video(tmp_path / 'drive.avi', [grey(48, 64, 10 * i) for i in range(6)])
+    assert detect(video) == 0
     assert 'wrote out/detect/drive.mp4' in capsys.readouterr().out
     video = cv2.VideoCapture('out/detect/drive.mp4')
     assert int(video.get(cv2.CAP_PROP_FRAME_COUNT)) == 6

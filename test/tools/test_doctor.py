@@ -2,18 +2,17 @@
 
 import argparse
 import json
+import os
 import sys
 
 import pytest
 from python_run import run_python
 
 from deadline_perception.tools import doctor
-from deadline_perception.tools.support.environment_checks import Finding, State
+from deadline_perception.tools.support.environment_checks import Finding, State, check_device
 
 GOOD = Finding('ROS 2', State.FINE, 'jazzy [Errno 2] is no markup')
-NOTED = Finding(
-    'clocks', State.NOTE, 'governor powersave', 'sudo cpupower frequency-set -g performance'
-)
+NOTED = Finding('clocks', State.NOTE, 'governor powersave', 'sudo cpupower frequency-set')
 BAD = Finding('torch', State.MISSING, 'not installed', 'make setup')
 
 
@@ -23,8 +22,11 @@ def test_status_says_whether_the_demo_can_run(monkeypatch, capsys, findings, sta
     assert doctor.run(argparse.Namespace(json=True, camera='')) == status
     shown = json.loads(capsys.readouterr().out)
     assert shown['ready'] == (status == 0)
-    states = [row['state'] for row in shown['findings']]
-    assert states == [finding.state.value for finding in findings]
+    assert [row['state'] for row in shown['findings']] == [one.state.value for one in findings]
+    with pytest.raises(ValueError, match="--camera is 'a b', expected a topic such as /camera"):
+        doctor.run(argparse.Namespace(json=True, camera='a b'))
+    monkeypatch.setattr(os, 'getloadavg', lambda: (99.0, 0.0, 0.0))
+    assert 'busy' in check_device()[0].remedy
 
 
 @pytest.mark.parametrize('with_rich', [True, False])

@@ -2,19 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from plain_images import grey
 from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.extras.data.bag import write_bag
-from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.data.records import Frame, Sequence
-from deadline_perception.extras.report.recorded_bag import read_recording
-from deadline_perception.extras.report.report import write_report
 from deadline_perception.tools.command_line import main
-from deadline_perception.tools.report import print_closing_table
 
 
 @pytest.fixture(scope='module')
@@ -75,24 +70,3 @@ def test_two_recordings_are_shown_beside_each_other(drive, tmp_path, says):
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch):
     monkeypatch.setenv('COLUMNS', '200')
-
-
-def test_boxes_that_only_other_names_would_score_are_told_with_the_option(tmp_path, capsys):
-    with RunWriter(tmp_path / 'run') as run:
-        run.camera(SECOND_NS)
-        run.label_info(SECOND_NS, ('vehicle', 'person'))
-        objects = [([0, 0, 9, 9], 'person', 1.0), *[([20, 0, 40, 20], 'car', 1.0)] * 3]
-        run.boxes('/ground_truth', SECOND_NS, objects)
-        run.boxes('/detector/detections', SECOND_NS, [([0, 0, 9, 9], 'person', 0.9)])
-        run.latency(SECOND_NS)
-    recording = read_recording(tmp_path / 'run')
-    summary = write_report(recording, tmp_path / 'out')
-    print_closing_table(summary, Path('report.html'))
-    assert summary['ap50'] > 0.99 and summary['unscored_objects'] == {'car': 3}
-    shown = capsys.readouterr().out
-    option = re.search('--classes [a-z0-9_]+', shown)[0]
-    assert 'without 3 known boxes of classes that the network has not (3 of car)' in shown
-    page = (tmp_path / 'out/report.html').read_text()
-    assert 'Without 3 known boxes of classes that the network has not.' in page
-    assert f'3 of car; <code>{option}</code> brings names together' in page
-    assert read_map(option.split()[1])['car'] == 'vehicle'

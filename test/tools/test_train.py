@@ -126,6 +126,7 @@ RESNET = ['--config', 'compact', '--backbone', 'resnet.pth']
         (['--out', '.'], '--out is ., which is a folder; expected a file'),
         (['--state', '.'], '--state is ., which is a folder; expected a file'),
         (['--start', 'x', '--out', 'x'], '--out is x, as another file of this'),
+        (['--start', 'x'], 'or one of the shipped models ('),
         (['--state', 'x', '--out', 'x.png'], '--state is x.png, as another file'),
         (['--drive-share', '1.0'], '--drive-share is 1.0, expected 0.001 to 0.999'),
         (['--data', 'bare.json'], "'bare.json' has no annotations, expected some"),
@@ -196,6 +197,8 @@ def test_classes_are_those_of_data_and_start(words, annotations, tmp_path, says,
     start = f'--drives 1 --start {first} --state {tmp_path}/b.safetensors'
     says(*words(1), start, '--classes', classes, '--out', second)
     assert load_detector(second).class_names == names
+    said = says(*words(1), f'--start {first} --val {annotations} --state {tmp_path}/c.safetensors')
+    assert re.search(r'now \d+\.\d AP .*\n.*start knows none of their classes', said)
 
 
 @pytest.mark.slow

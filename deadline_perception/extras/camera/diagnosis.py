@@ -109,7 +109,7 @@ def diagnose(seen: SeenTopic) -> list[CameraFault]:
         faults.append(
             CameraFault(
                 'two publishers',
-                f'{len(seen.publishers)} nodes publish {seen.topic}: {_names(seen.publishers)}',
+                f'{seen.topic} has {len(seen.publishers)} publishers: {_names(seen.publishers)}',
                 'give each camera a topic of its own, or end the one that is left over: ros2 topic info -v TOPIC',
             )
         )

@@ -58,16 +58,16 @@ def read_map(name_or_file: str | Path) -> dict[str, str | None]:
 
 
 def fitting_map(names: Collection[str], wanted: Collection[str]) -> AppliedMap | None:
-    """The shipped map that brings most classes of the data, none of which a network has, to those that it has.
+    """The shipped map that brings most of the data's other classes to those that a network has.
 
     Args:
-        names: of the data.
+        names: of the data; those that are the network's stay as they are.
         wanted: of the network.
 
     Returns:
-        None where one of the names is the network's already, or no map helps.
+        None where no map helps.
     """
-    return None if set(names) & set(wanted) else best_map(names, wanted)
+    return best_map([name for name in names if name not in wanted], wanted)
 
 
 def best_map(names: Collection[str], wanted: Collection[str]) -> AppliedMap | None:

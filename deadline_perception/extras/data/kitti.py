@@ -17,6 +17,10 @@ from deadline_perception.extras.data.records import Frame, GroundTruth, Sequence
 OBJECT_IMAGES, OBJECT_LABELS = 'image_2', 'label_2'
 TRACK_IMAGES, TRACK_LABELS, TRACK_SPEEDS = 'image_02', 'label_02', 'oxts'
 FOLDERS = {'train': 'training', 'val': 'training', 'test': 'testing'}
+# Below what `kitti_folder` takes: those whose labels are read.
+IMAGES = tuple(
+    f'{folder}{images}' for folder in ('training/', '') for images in (OBJECT_IMAGES, TRACK_IMAGES)
+)
 # readme.txt of both development kits
 CLASS_NAMES = ('Car', 'Van', 'Truck', 'Pedestrian', 'Person_sitting', 'Cyclist', 'Tram', 'Misc')
 OTHER_NAMES = {'Person': 'Person_sitting'}  # of the tracking benchmark

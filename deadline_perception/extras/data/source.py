@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,12 +24,14 @@ from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.data.coco_layout import COCO_NAMES, find_annotations
 from deadline_perception.extras.data.image_folder import read_image_folder
 from deadline_perception.extras.data.image_size import IMAGE_ENDINGS, image_files
+from deadline_perception.extras.data.kitti import IMAGES as KITTI_IMAGES
 from deadline_perception.extras.data.kitti import kitti_folder, read_kitti
-from deadline_perception.extras.data.pascal_voc import ANNOTATIONS, is_voc, read_voc
+from deadline_perception.extras.data.pascal_voc import IMAGES as VOC_IMAGES
+from deadline_perception.extras.data.pascal_voc import is_voc, read_voc
 from deadline_perception.extras.data.records import Frame, Sequence
 from deadline_perception.extras.data.unread_images import unread_images
 from deadline_perception.extras.data.unread_labels import unread_labels
-from deadline_perception.extras.data.yolo import SPLIT_KEYS, is_yolo, read_yolo
+from deadline_perception.extras.data.yolo import SPLIT_KEYS, image_folders, is_yolo, read_yolo
 from deadline_perception.extras.plain_yaml import read_yaml
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
@@ -88,7 +90,9 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     if path.is_file():
         raise ValueError(f'source {text!r} ends with {path.suffix!r}, {known_sources()}')
     looked_for = ', '.join(reader.looked_for for reader in READERS if reader.looked_for)
-    raise ValueError(f'folder {text!r} holds none of {looked_for}')
+    raise ValueError(
+        f'folder {text!r} holds no images ({", ".join(IMAGE_ENDINGS)}), and none of {looked_for}'
+    )
 
 
 def drive_options(text: str) -> dict[str, float | int]:
@@ -145,14 +149,14 @@ class Reader:
         find: takes a path that exists and the split that is asked for; gives what reads it, None where it is of another
             format.
         keeps_time: its images have times of their own, so that a rate leaves images out.
-        has_labels: labels lie in folders beside those of its images.
+        image_folders: where labels lie apart from the images, the folders of these, given what `find` was.
     """
 
     name: str
     looked_for: str
     find: Callable[[Path, str | None], Read | None]
     keeps_time: bool = False
-    has_labels: bool = False
+    image_folders: Callable[[Path], Iterable[Path]] | None = None
 
 
 def known_sources() -> str:
@@ -230,11 +234,15 @@ def _kitti_tracking(path: Path, split: str | None) -> Read | None:
 
 
 def _yolo(path: Path, split: str | None) -> Read | None:
+    file = next(_yolo_files(path), None)
+    return None if file is None else partial(read_yolo, file, split)
+
+
+def _yolo_files(path: Path) -> Iterator[Path]:
     files = [path] if path.is_file() else sorted(path.glob('*.yaml')) + sorted(path.glob('*.yml'))
     for file in files if len(files) <= _MOST_YAML_FILES else []:
         if file.suffix.lower() in ('.yaml', '.yml') and _is_yolo(file):
-            return partial(read_yolo, file, split)
-    return None
+            yield file
 
 
 def _voc(path: Path, split: str | None) -> Read | None:
@@ -275,13 +283,18 @@ def _images(path: Path, split: str | None) -> Read | None:
 
 
 def _data_set_around(path: Path) -> str:
-    """One line where a folder of images lies in a data set, whose labels are read by its root; else empty."""
-    for root in path.absolute().parents[:_MOST_LEVELS]:
+    """One line where a folder of images is one of a data set, whose labels are read by its root; else empty."""
+    folder = Path(os.path.abspath(path))
+    for root in folder.parents[:_MOST_LEVELS]:
         for reader in READERS:
-            if reader.find is _voc and not (root / ANNOTATIONS).is_dir():
-                continue  # else all files below would be looked at, of a home directory for one
+            if reader.image_folders is None:
+                continue
             try:
-                is_found = reader.has_labels and reader.find(root, None) is not None
+                images = [Path(os.path.abspath(one)) for one in reader.image_folders(root)]
+                is_of_it = any(
+                    folder.is_relative_to(one) or one.is_relative_to(folder) for one in images
+                )
+                is_found = is_of_it and reader.find(root, None) is not None
             except (OSError, ValueError):  # a folder of other things that is only called so
                 continue
             if is_found:
@@ -290,6 +303,16 @@ def _data_set_around(path: Path) -> str:
                     'source to have them'
                 )
     return ''
+
+
+def _folders(*names: str) -> Callable[[Path], Iterable[Path]]:
+    """Those of these names that a root has."""
+    return lambda root: [root / name for name in names if (root / name).is_dir()]
+
+
+def _yolo_folders(root: Path) -> Iterable[Path]:
+    for file in _yolo_files(root):
+        yield from image_folders(file)
 
 
 # The first that knows a path reads it.
@@ -303,32 +326,39 @@ READERS = (
         ', '.join(IMAGE_FOLDERS),
         _cityscapes,
         keeps_time=True,
-        has_labels=True,
+        image_folders=_folders(*IMAGE_FOLDERS),
     ),
-    Reader('the root of BDD100K', 'images/100k', _bdd100k, has_labels=True),
+    Reader('the root of BDD100K', 'images/100k', _bdd100k, image_folders=_folders('images/100k')),
     Reader('a folder of its images/track', str(TRACKS), _bdd100k_tracks, keeps_time=True),
     Reader(
         'the root of KITTI (object or tracking)',
         'training/image_2',
         _kitti_object,
-        has_labels=True,
+        image_folders=_folders(*KITTI_IMAGES),
     ),
     Reader(
         'the root of KITTI (object or tracking)',
         'training/image_02',
         _kitti_tracking,
         keeps_time=True,
-        has_labels=True,
+        image_folders=_folders(*KITTI_IMAGES),
     ),
     Reader(
         'a COCO file, or a folder with one (val.json, annotations/instances_val2017.json)',
         ', '.join(COCO_NAMES),
         _coco,
     ),
-    Reader("YOLO's data.yaml, or a folder with it", 'data.yaml', _yolo, has_labels=True),
-    Reader('a folder of Pascal VOC', 'Annotations and JPEGImages', _voc, has_labels=True),
+    Reader(
+        "YOLO's data.yaml, or a folder with it", 'data.yaml', _yolo, image_folders=_yolo_folders
+    ),
+    Reader(
+        'a folder of Pascal VOC',
+        'Annotations and JPEGImages',
+        _voc,
+        image_folders=_folders(VOC_IMAGES),
+    ),
     Reader('a bag (.mcap, .db3)', 'one .mcap or .db3 file', _bags, keeps_time=True),
-    Reader('a folder of images', 'images', _images),
+    Reader('a folder of images', '', _images),
 )
 
 

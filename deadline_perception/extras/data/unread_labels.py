@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 _LOOKED_AT = 200  # files of a kind, at most
 _TRIED = 5
+_HEAD = 4096  # characters
+_FILE_NAME = re.compile(r'"file_name": *"([^"]+)"')
 
 
 def unread_labels(folder: Path) -> str:
@@ -20,6 +23,12 @@ def unread_labels(folder: Path) -> str:
         folder.parent / 'labels' / folder.name,
         folder.parent.parent / 'labels' / folder.name,  # of images/val: labels/val
     )
+
+    def is_inside(name: str) -> bool:  # as COCO writes it, from one of two folders
+        return (folder / name).is_file() or (
+            (folder.parent / name).is_file() and (folder.parent / name).is_relative_to(folder)
+        )
+
     for form, pattern, is_form, remedy in _FORMS:
         for place in dict.fromkeys(places):
             files = list(islice(place.rglob(pattern), _LOOKED_AT)) if place.is_dir() else []
@@ -27,7 +36,7 @@ def unread_labels(folder: Path) -> str:
                 many = f'{len(files)}' if len(files) < _LOOKED_AT else f'{_LOOKED_AT} and more'
                 return f'{folder}: {many} label files in the form of {form} lie in {place} and are not read; {remedy}'
     for file in islice(folder.parent.glob('*.json'), _TRIED):  # of a folder `images` beside it
-        if _says('"images"', '"file_name"')(file):
+        if _says('"images"')(file) and any(map(is_inside, _FILE_NAME.findall(_head(file)))):
             return f'{folder}: labels in the form of COCO lie in {file} and are not read; name that as the source'
     return ''
 
@@ -35,7 +44,7 @@ def unread_labels(folder: Path) -> str:
 def _first_line(file: Path) -> str:
     try:
         with open(file, encoding='utf-8') as stream:
-            return stream.readline(4096)
+            return stream.readline(_HEAD)
     except (OSError, UnicodeDecodeError):
         return ''
 
@@ -57,15 +66,15 @@ def _is_kitti(file: Path) -> bool:
 
 
 def _says(*texts: str) -> Callable[[Path], bool]:
-    def says(file: Path) -> bool:
-        try:
-            with open(file, encoding='utf-8') as stream:
-                head = stream.read(4096)
-        except (OSError, UnicodeDecodeError):
-            return False
-        return all(text in head for text in texts)
+    return lambda file: all(text in _head(file) for text in texts)
 
-    return says
+
+def _head(file: Path) -> str:
+    try:
+        with open(file, encoding='utf-8') as stream:
+            return stream.read(_HEAD)
+    except (OSError, UnicodeDecodeError):
+        return ''
 
 
 # Form, names of its files, what tells it, and what to do.

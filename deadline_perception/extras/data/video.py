@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from bisect import bisect_right
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,8 @@ _SAME_MS = 1e-3
 _COMPARED = (
     60  # frames that have to be decoded at the times of the packets before these are believed
 )
+_COUNTED = ('.mp4', '.mov', '.m4v', '.avi')  # whose headers say how many frames there are
+_WHOLE = 0.9  # of them that are there: some hide a few
 _EARLIER_MS = (500.0, 5000.0)  # than the frame that is sought: key frames lie before it
 _BGR_24 = int.from_bytes(b'BGR\x18', 'little')  # as OpenCV names a decoder's format
 _UPSIDE_DOWN = b'BottomUp\0'  # what FFmpeg notes of rows that are stored so
@@ -57,6 +60,12 @@ class VideoFrames:
         times_ms = listed_ms if self._are_decoded(listed_ms) else self._decoded_times_ms()
         if not times_ms:
             raise ValueError(f'{file} holds no frame that can be decoded')
+        stated = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
+        if file.suffix.lower() in _COUNTED and len(times_ms) < _WHOLE * stated:
+            warnings.warn(
+                f'{file} is cut off: {len(times_ms)} of its {stated:.0f} frames are read',
+                stacklevel=2,
+            )
         self._known_ms = times_ms if _rise(times_ms) else []
         self._numbers = _later_ones(times_ms)
         if len(self._numbers) > len(times_ms) / 2:

@@ -118,6 +118,24 @@ def _split(data_yaml: Path, content: dict, split: str | None) -> tuple[str, list
     )
 
 
+def image_folders(data_yaml: Path) -> set[Path]:
+    """Folders of the images of all splits that are there.
+
+    Raises:
+        OSError, ValueError: the file or a list that it names cannot be read.
+    """
+    content = read_yaml(data_yaml)
+    folders: set[Path] = set()
+    for split in SPLIT_KEYS:
+        try:
+            places = _split(data_yaml, content, split)[1]
+        except FileNotFoundError:
+            continue
+        for place in places:
+            folders |= {place} if place.is_dir() else {file.parent for file in _files(place)}
+    return folders
+
+
 def _place(data_yaml: Path, path: object, entry: str) -> Path | None:
     """A folder or list of images where it lies; Roboflow writes `../train/images` for `train/images`."""
     folder = data_yaml.parent

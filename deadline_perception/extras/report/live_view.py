@@ -14,11 +14,15 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.images.annotate import class_colour, class_name
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.operator_record import OperatorRecord
 
 GRPC_PORT, WEB_PORT = 9876, 9090
 _MEMORY = '1GiB'  # of frames that a page which is opened later still gets
-_JPEG_QUALITY = 80
+_MOST_WIDTH = 640  # px: as pixels, for a slow browser decodes no JPEG before the next one comes, and so shows none
+_WAITING = (
+    'Loading the network; the first time on a machine it is prepared for it, which takes a minute.'
+)
 _TIMES = (
     ('budget', (140, 140, 140)),  # seen on a dark page and a light one
     ('bound', (242, 177, 52)),
@@ -87,7 +91,7 @@ class LiveView:
                 'the live view needs the Rerun SDK: pip install "deadline_perception[view]", or pip install rerun-sdk'
             ) from error
         self._rerun, self._stream = rerun, rerun.RecordingStream('deadline_perception')
-        self._is_first = True
+        self._begin_s: float | None = None
         try:
             data = self._stream.serve_grpc(
                 grpc_port=grpc_port, default_blueprint=_layout(), server_memory_limit=_MEMORY
@@ -99,28 +103,35 @@ class LiveView:
             ) from error
         self.address = f'http://localhost:{web_port}/?url={data.replace("+", "%2B")}'
 
+    def wait(self, image_bgr: np.ndarray | None = None) -> None:
+        """Shows, until the first frame is, the source's first image, where it is known, and what is waited for."""
+        rerun, stream = self._rerun, self._stream
+        stream.reset_time()  # the frames' own begins anywhere
+        if image_bgr is not None:
+            self._show_image(image_bgr)
+        stream.log('frame', rerun.TextDocument(_WAITING))
+
     def show(self, frame: ViewedFrame) -> None:
         """Sends one frame; takes some milliseconds, so not on the thread that computes."""
         rerun, stream = self._rerun, self._stream
-        stream.set_time('time', duration=frame.time_s)
-        image = rerun.Image(frame.image_bgr, color_model='BGR')
-        stream.log('camera', image.compress(jpeg_quality=_JPEG_QUALITY))
+        if self._begin_s is None:
+            self._begin_s = frame.time_s
+            for name, colour in _TIMES:
+                style = rerun.SeriesLines(colors=[colour], names=[f'{name}, ms'])
+                stream.log(f'time/{name}', style, static=True)
+        stream.set_time('time', duration=frame.time_s - self._begin_s)
+        scale = self._show_image(frame.image_bgr)
         names = [class_name(label, frame.class_names) for label in frame.detections.labels.tolist()]
         stream.log(
             'camera/objects',
             rerun.Boxes2D(
-                array=frame.detections.boxes_xyxy_px,
+                array=frame.detections.boxes_xyxy_px * scale,
                 array_format=rerun.Box2DFormat.XYXY,
                 labels=_labels(frame, names),
                 colors=[class_colour(name)[::-1] for name in names],
                 show_labels=True,
             ),
         )
-        if self._is_first:
-            for name, colour in _TIMES:
-                style = rerun.SeriesLines(colors=[colour], names=[f'{name}, ms'])
-                stream.log(f'time/{name}', style, static=True)
-            self._is_first = False
         for name, value_ms in (
             ('budget', frame.budget_ms),
             ('bound', frame.bound_ms),
@@ -138,6 +149,16 @@ class LiveView:
         if not frame.in_time:
             words = f'{frame.outcome}: {frame.reason}'
             stream.log('late', rerun.TextLog(words, level=rerun.TextLogLevel.WARN))
+
+    def _show_image(self, image_bgr: np.ndarray) -> float:
+        """Sends an image, smaller where it is large; gives by what factor."""
+        scale = min(1.0, _MOST_WIDTH / image_bgr.shape[1])
+        if scale < 1.0:
+            image_bgr = cv2.resize(
+                image_bgr, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA
+            )
+        self._stream.log('camera', self._rerun.Image(image_bgr, color_model='BGR'))
+        return scale
 
     def close(self) -> None:
         """Sends what is left; the page stays open in the browser with what it has."""

@@ -209,6 +209,7 @@ def check_device() -> list[Finding]:
 
     facts = read_device_facts('cpu')
     load = os.getloadavg()[0]
+    is_busy = load > facts.cores
     clock = f', {facts.clock_mhz:.0f} MHz at most' if facts.clock_mhz else ''
     faster = ''
     if facts.power_mode.startswith('governor') and facts.power_mode != 'governor performance':
@@ -218,7 +219,12 @@ def check_device() -> list[Finding]:
     missing = missing_environment(DEFAULT_THREADS)
     return [
         Finding(
-            'processor', State.FINE, f'{facts.name}, {facts.cores} cores{clock}, load {load:.1f}'
+            'processor',
+            State.NOTE if is_busy else State.FINE,
+            f'{facts.name}, {facts.cores} cores{clock}, load {load:.1f}',
+            'busy: times that are measured now are too long; measure when it is idle'
+            if is_busy
+            else '',
         ),
         Finding('clocks', State.NOTE if faster else State.FINE, facts.power_mode, faster),
         Finding('environment', State.FINE, 'settings in place')

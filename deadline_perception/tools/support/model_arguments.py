@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.extras.data.class_names import read_class_mapping, with_mapping
+from deadline_perception.extras.data.class_maps import read_map
+from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.records import Sequence as DrivingSequence
 from deadline_perception.extras.external_models.exported.class_list import (
     CLASSES_HELP,
@@ -49,8 +50,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--rename',
         type=Path,
-        metavar='FILE',
-        help='JSON or YAML file that brings the classes '
+        metavar='NAME|FILE',
+        help='a shipped class map (kitti, coco, ...) or a JSON or YAML file that brings the classes '
         'of models and data together: name to new name, or to null to leave it out',
     )
     parser.add_argument(
@@ -86,7 +87,7 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
     lists = iter(given * needing if len(given) == 1 else given or [None] * needing)
     for word in args.models:
         specs += _read(word, lists, args)
-    mapping = {} if args.rename is None else read_class_mapping(args.rename)
+    mapping = {} if args.rename is None else read_map(args.rename)
     named: dict[str, ModelSpec] = {}
     for spec in specs:
         name, number = spec.name, 2

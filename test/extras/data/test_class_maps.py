@@ -22,16 +22,18 @@ def test_maps_name_classes_that_their_data_sets_have_and_the_weights_know(name, 
     assert set(mapping) - older <= set(classes) and set(mapping.values()) <= set(STREET)
 
 
-def test_the_map_that_fits_is_found_where_no_name_is_the_networks():
+def test_the_map_that_fits_is_found_and_names_of_the_network_stay():
     applied = fitting_map(bdd100k.CLASS_NAMES, STREET)
     assert applied.name == 'bdd100k' and applied.renamed['pedestrian'] == 'person'
-    assert 'car, truck, bus as vehicle' in applied.described()
-    assert '--classes' in applied.described()
+    assert all(
+        words in applied.described() for words in ('car, truck, bus as vehicle', '--classes')
+    )
     assert fitting_map(kitti.CLASS_NAMES, STREET).name == 'kitti'
-    assert fitting_map(COCO_NAMES, STREET) is None  # person is known
+    applied = fitting_map(COCO_NAMES, STREET)
+    assert applied.name == 'coco' and applied.renamed['car'] == 'vehicle'
+    assert 'person' not in applied.renamed and fitting_map(STREET, STREET) is None
     assert best_map(['car', 'stop sign', 'dog'], STREET).name == 'coco'
-    assert fitting_map(('dog',), STREET) is None
-    assert fitting_map(bdd100k.CLASS_NAMES, ('x',)) is None
+    assert fitting_map(('dog',), STREET) is fitting_map(bdd100k.CLASS_NAMES, ('x',)) is None
     with pytest.raises(FileNotFoundError, match="'nosuch' is neither a file nor one of bdd100k"):
         read_map('nosuch')
     assert {'bdd100k', 'cityscapes', 'coco', 'kitti', 'voc', 'open_images'} == set(map_names())

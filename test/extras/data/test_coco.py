@@ -27,6 +27,7 @@ def change(folder: Path, edit) -> Path:
     return file
 
 
+@pytest.mark.filterwarnings('error')
 def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     sequence = read_coco(coco_folder / 'val.json', rate_hz=4.0)
     assert sequence.class_names == ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
@@ -39,6 +40,7 @@ def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     assert crowd_of(sequence) == [False, True]
     assert sequence.frames[1].load_bgr().shape == (40, 64, 3)
     assert sequence.frames[0].speed_mps is None
+    opened((coco_folder / 'images').rename(coco_folder / 'own'))  # of which the file names none
 
 
 @pytest.mark.filterwarnings('ignore:.*left out')
@@ -63,12 +65,12 @@ MANY = [{'id': number, 'name': str(number)} for number in range(10**5)]
         (lambda c: c['images'][1].update(id=8), 'image id 8 occurs 2 times'),
         (lambda c: c['annotations'][1].update(image_id=77), 'belong to image 77'),
         (lambda c: c['annotations'][1].update(bbox=[1, 2, 3]), r'annotation 2 has the box.*2, 3\]'),
-        (lambda c: c['annotations'][1].update(bbox=[1, 2, 3, '4']), 'expected four numbers'),
+        (lambda c: c['annotations'][1].update(bbox=[1, 2, 3, '\x1b4']), 'expected four numbers'),
         (lambda c: c['annotations'][1].update(iscrowd='yes'), "iscrowd 'yes', expected 0 or 1"),
         (lambda c: c['categories'][1].update(id=1), 'category id 1 occurs 2 times'),
         *(
             (lambda c, name=name: c['categories'][0].update(name=name), 'expected 1 to 100 print')
-            for name in ('', 'a' * 101, 'two\nlines', '\ud800', 7)
+            for name in ('', 'a' * 101, 'two\nlines', '\ud800', '\x1b[2J', 7)
         ),
         (lambda c: c.update(categories=MANY), 'are 100000 class names, expected at most 10000'),
         (lambda c: c['categories'][3].update(name='vehicle'), "name 'vehicle' occurs 2 times"),
@@ -79,8 +81,6 @@ MANY = [{'id': number, 'name': str(number)} for number in range(10**5)]
         # What a terminal obeys, and numbers without end.
         (lambda c: c['images'][0].update(file_name='images/\x1b[31m.png'), 'are missing'),
         (lambda c: c['annotations'][0].update(category_id='\x7f\u202e'), 'has category'),
-        (lambda c: c['categories'][0].update(name='\x1b[2J'), 'expected 1 to 100 print'),
-        (lambda c: c['annotations'][0].update(bbox='\x1b[2J'), 'has the box'),
         (lambda c: c['annotations'][0].update(bbox=[10**400, 0, 1, 1]), 'a number of 401 digits'),
         (lambda c: c['images'][0].update(width=640), 'Town01_000002.png is 64 x 40 px.*40 px'),
         (lambda c: c.pop('categories'), "lacks the key 'categories'"),

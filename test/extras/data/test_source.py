@@ -13,11 +13,13 @@ from deadline_perception.extras.data.source import open_source, thin_out
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
 
+@pytest.mark.filterwarnings('error')
 def test_tells_cityscapes(cityscapes_root):
     assert opened(cityscapes_root).name == 'cityscapes-val'
     assert len(opened(cityscapes_root, rate_hz=2).frames) == 2
     with pytest.warns(UserWarning, match=r'it lies in .* \(the root of Cityscapes\): name that'):
         opened(cityscapes_root / 'leftImg8bit')
+    opened(shutil.copytree(cityscapes_root / 'leftImg8bit', cityscapes_root / 'own'))  # not its
     with pytest.raises(FileNotFoundError, match='train'):
         opened(cityscapes_root, split='train')
     shutil.rmtree(cityscapes_root / 'leftImg8bit/val')
@@ -53,11 +55,7 @@ def test_tells_bags_in_all_their_forms(tmp_path):
     [
         ('nowhere', FileNotFoundError, "'nowhere' does not exist, expected 'drive'"),
         ('~nobody-here/data', FileNotFoundError, "'~nobody-here/data' does not exist"),
-        (
-            '.',
-            ValueError,
-            'holds none of metadata.yaml, leftImg8bit_seq.*images/track.*val.json.*, images$',
-        ),
+        ('.', ValueError, r'no images \(.jpg, .*none of metadata.yaml, .*images/track.*val.json'),
         ('a.docx', ValueError, r"ends with '.docx', expected 'drive'"),
         ('drive:speed=3', ValueError, "option 'speed' of source .* expected one of seconds, seed"),
         ('drive:seed=1.5', ValueError, "option 'seed' .* is '1.5', expected a whole number"),

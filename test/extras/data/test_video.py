@@ -69,7 +69,8 @@ def test_uncompressed_frames_are_read_whichever_row_comes_first(tmp_path, upside
 def test_an_uncompressed_video_that_was_cut_lacks_its_last_frame(tmp_path):
     images = np.zeros((5, 48, 64, 3), np.uint8)
     file = uncompressed_avi(tmp_path / 'a.avi', images, upside_down=True, cut=5000)
-    assert len(read_video(file).frames) == 4
+    with pytest.warns(UserWarning, match='is cut off: 4 of its 5 frames are read'):
+        assert len(read_video(file).frames) == 4
     file = uncompressed_avi(tmp_path / 'b.avi', images[:1], upside_down=True, cut=5000)
     with pytest.raises(ValueError, match='holds no frame that can be decoded'):
         read_video(file)

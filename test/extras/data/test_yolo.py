@@ -1,5 +1,4 @@
 import shutil
-import warnings
 
 import cv2
 import numpy as np
@@ -77,7 +76,11 @@ def test_refuses_files_of_another_form(root, name, text, message):
         read_yolo(root / 'data.yaml')
 
 
+@pytest.mark.filterwarnings('error')
 def test_labels_without_a_data_yaml_are_told_and_not_passed_over(root):
+    opened(shutil.copytree(root / 'valid/images', root / 'own'))  # whose labels no data set has
+    with pytest.warns(UserWarning, match='it lies in .*data.yaml'):
+        opened(root / 'valid/images')
     (root / 'data.yaml').unlink()
     with pytest.warns(UserWarning, match='1 label files in the form of YOLO .* not read; name the'):
         sequence = opened(root / 'valid/images')
@@ -87,6 +90,4 @@ def test_labels_without_a_data_yaml_are_told_and_not_passed_over(root):
     with pytest.warns(UserWarning, match='form of YOLO lie in .*labels/val and are not read'):
         opened(root / 'images/val')
     (root / 'valid/labels/a.txt').unlink()
-    with warnings.catch_warnings():
-        warnings.simplefilter('error')
-        opened(root / 'valid/images')
+    opened(root / 'valid/images')

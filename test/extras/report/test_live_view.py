@@ -3,7 +3,9 @@
 import math
 import sys
 import urllib.request
+from contextlib import closing
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import pytest
 from plain_images import grey
@@ -42,16 +44,29 @@ def test_a_frame_in_words_names_time_path_and_every_decision(monkeypatch):
         LiveView()
 
 
+def test_time_begins_with_the_first_frame_and_the_source_is_shown_before(monkeypatch):
+    sdk = MagicMock()
+    monkeypatch.setitem(sys.modules, 'rerun', sdk)
+    monkeypatch.setitem(sys.modules, 'rerun.blueprint', sdk)
+    view, stream = LiveView(), sdk.RecordingStream.return_value
+    view.wait(grey(480, 1280))
+    assert sdk.Image.call_args.args[0].shape == (240, 640, 3)
+    assert [call.args[0] for call in stream.log.call_args_list] == ['camera', 'frame']
+    for time_s in (1.79e9, 1.79e9 + 2.0):
+        view.show(replace(FRAME, time_s=time_s))
+    assert [call.kwargs['duration'] for call in stream.set_time.call_args_list] == [0.0, 2.0]
+
+
 def test_serves_a_page_that_needs_nothing_outside():
     pytest.importorskip('rerun')
     data, web = free_port(), free_port()
     view = LiveView(grpc_port=data, web_port=web)
-    try:
+    with closing(view):
+        view.wait(FRAME.image_bgr)
         view.show(FRAME)
         view.show(replace(FRAME, time_s=2.0, detections=Detections.none(), ids=(), in_time=False))
-        with urllib.request.urlopen(f'http://localhost:{web}/', timeout=20) as page:
+        assert (
+            view.address.startswith(f'http://localhost:{web}/?url=') and str(data) in view.address
+        )
+        with urllib.request.urlopen(view.address, timeout=20) as page:
             assert b'<html' in page.read().lower()
-        assert view.address.startswith(f'http://localhost:{web}/?url=')
-        assert str(data) in view.address
-    finally:
-        view.close()

@@ -1,5 +1,7 @@
 """Recordings are read from real bags, whatever their namespace and storage."""
 
+from pathlib import Path
+
 import pytest
 from recorded_run import PATH, START_NS, RunWriter
 from rosbags.rosbag2 import StoragePlugin
@@ -7,6 +9,7 @@ from rosbags.rosbag2 import StoragePlugin
 from deadline_perception.extras.report.recorded_bag import RecordingError, read_recording
 from deadline_perception.extras.report.report import write_report
 from deadline_perception.runtime.job import Outcome
+from deadline_perception.tools.report import print_closing_table
 
 BOX = [10.0, 20.0, 50.0, 80.0]
 
@@ -81,13 +84,18 @@ def scored(tmp_path, no_charts):
     return make
 
 
-def test_objects_under_the_names_of_a_data_set_are_scored_by_its_map(scored):
-    known = ('car', 'traffic light')
-    recording, summary, page = scored(('vehicle', 'person'), known, ['vehicle'])
-    assert recording.ground_truth[START_NS].labels.tolist() == [0]
-    assert recording.unknown_objects == {'traffic light': 1}
+def test_other_names_are_scored_by_a_map_and_other_objects_told(scored, capsys, monkeypatch):
+    known = ('car', 'person', 'dog', 'dog', 'dog')
+    recording, summary, page = scored(('vehicle', 'person'), known, ['vehicle', 'person'])
+    assert recording.ground_truth[START_NS].labels.tolist() == [0, 1]
+    assert recording.unknown_objects == summary['unscored_objects'] == {'dog': 3}
     assert summary['ap'] == pytest.approx(1.0)
     assert 'car as vehicle' in page and 'by the map' in page
+    assert 'Without 3 known boxes of classes that the network has not.' in page
+    assert '3 of dog; <code>--classes NAME|FILE</code> brings names together' in page
+    monkeypatch.setenv('COLUMNS', '200')
+    print_closing_table(summary, Path('report.html'))
+    assert 'of classes that the network has not (3 of dog)' in capsys.readouterr().out
 
 
 def test_objects_of_no_class_of_the_network_are_ground_truth_all_the_same(scored):
