@@ -10,7 +10,6 @@ from deadline_perception.core.stopwatch import now_ms
 
 Task = TypeVar('Task')
 Item = TypeVar('Item')
-_LONGEST_KNOWN_MS = 1000.0
 
 
 class Mailbox(Generic[Task, Item]):
@@ -28,7 +27,6 @@ class Mailbox(Generic[Task, Item]):
         self._places: dict[
             Task, tuple[float, Item, float]
         ] = {}  # when it is due, the item, when it is released
-        self._came_ms: dict[Task, float] = {}  # the newest item of each task
         self.closed = False
         self._at_work: list[Task] = []
 
@@ -50,10 +48,6 @@ class Mailbox(Generic[Task, Item]):
                 return item
             before = self._places.get(task, (due_ms, None))[1]
             self._places[task] = due_ms, item, release_ms
-            at_ms = now_ms()
-            kept_ms = at_ms - _LONGEST_KNOWN_MS
-            self._came_ms = {one: ms for one, ms in self._came_ms.items() if ms > kept_ms}
-            self._came_ms[task] = at_ms
             self._changed.notify_all()
             return before
 
@@ -127,11 +121,6 @@ class Mailbox(Generic[Task, Item]):
             return sum(
                 place[0] < math.inf for other, place in self._places.items() if other is not task
             )
-
-    def others_since(self, task: Task, at_ms: float) -> int:
-        """How many other tasks have left an item since a time, at most a second ago."""
-        with self._changed:
-            return sum(ms >= at_ms for one, ms in self._came_ms.items() if one is not task)
 
     def close(self) -> list[tuple[Task, Item]]:
         """Wakes every waiting taker with None; from now on nothing is held or given. Returns what nobody took."""

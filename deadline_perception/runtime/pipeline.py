@@ -307,19 +307,24 @@ class FramePipeline:
         with self._lock:
             if not job.is_alone:
                 self._fallback.follow(image.shape[:2])
-            period_ms = self._period.period_ms
             next_images = None
+            until_ms = job.due_ms
             if self._rules.spare_next_image:
-                next_images = NextImages(self._period.next_ms(job.taken_ms), period_ms)
-            left_ms = job.due_ms - job.taken_ms
-            others = self._mailbox.others_since(self, job.taken_ms - 2.0 * period_ms)
-            if others and left_ms > 0.0:  # cameras get as much of the time, waiting or not
-                of_all_ms = left_ms if math.isinf(period_ms) else period_ms
-                share_ms = min(of_all_ms / (1 + others), left_ms)
+                next_ms = self._period.next_ms(job.taken_ms)
+                next_images = NextImages(next_ms, self._period.period_ms)
+                until_ms = min(next_ms, until_ms)
+            others = self._mailbox.waiting_others(self)
+            if others and job.taken_ms < job.due_ms and until_ms < math.inf:
+                share_ms = (until_ms - job.taken_ms) / (1 + others)  # each gets as much of the time
                 next_images = NextImages(job.taken_ms + share_ms, share_ms)
         may_abort = self._rules.late_policy is not LatePolicy.LATE
         return self._inference.begin(
-            image, job, due_ms=job.due_ms, may_abort=may_abort, next_images=next_images
+            image,
+            job,
+            due_ms=job.due_ms,
+            may_abort=may_abort,
+            next_images=next_images,
+            others=partial(self._mailbox.waiting_others, self),
         )
 
     def _learn(self, job: Job, failure: str) -> None:

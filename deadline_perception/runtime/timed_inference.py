@@ -107,6 +107,7 @@ class TimedInference:
         due_ms: float,
         may_abort: bool,
         next_images: NextImages | None = None,
+        others: Callable[[], int] = lambda: 0,
     ) -> InferenceRun:
         """Plans one frame; nothing of the network has run yet.
 
@@ -123,6 +124,8 @@ class TimedInference:
                 awaited. (Not once its bound does not: a frame whose bound no longer fits mostly makes it all the same,
                 and one whose expected time no longer fits does so half the time.)
             next_images: None where the frame is not to look at them.
+            others: says how many other tasks wait; once the image has an answer, if not the best, it takes no more than
+                its share of the time, from its begin on.
         """
         times = job.times
         assert times is not None  # it was taken
@@ -139,7 +142,7 @@ class TimedInference:
         job.decision_us = (planned_ms - job.begun_ms) * 1000.0
         job.path, job.plan = plan.path, plan  # in this order: who sees a plan sees a path
         return InferenceRun(
-            self, image_bgr, job, times, plan, due_ms, until_ms, may_abort, planned_ms
+            self, image_bgr, job, times, plan, due_ms, until_ms, may_abort, planned_ms, others
         )
 
     def _plan(
@@ -186,6 +189,7 @@ class InferenceRun:
         until_ms: when it is to end because of the next image; inf without.
         may_abort: see `TimedInference.begin`.
         planned_ms: when the plan was made.
+        others: see `TimedInference.begin`.
 
     Attributes:
         ended: every segment has run, and the job has its result.
@@ -200,6 +204,7 @@ class InferenceRun:
     until_ms: float
     may_abort: bool
     planned_ms: float
+    others: Callable[[], int]
     ended: bool = field(default=False, init=False)
     _run: SegmentRun | None = field(default=None, init=False)
 
@@ -298,7 +303,10 @@ class InferenceRun:
                 number, planned_ms[0] - rest_ms, job.network_ms
             )
             reserve_ms = times.reserve.deciding_ms * (1.0 - number / self._count)
-            remaining_ms = self.due_ms - at_ms - reserve_ms
+            due_ms = self.due_ms
+            if job.so_far is not None and (others := self.others()):
+                due_ms = job.begun_ms + (due_ms - job.begun_ms) / (1 + others)
+            remaining_ms = due_ms - at_ms - reserve_ms
             if for_tracks_ms is not None:
                 remaining_ms = for_tracks_ms
             bound_ms = rest_ms * factor

@@ -35,17 +35,6 @@ def test_a_postponed_item_goes_last_and_no_other_task_sees_it_waiting():
     assert mailbox.take(0) is None
 
 
-def test_tasks_that_left_an_item_of_late_are_counted(monkeypatch):
-    mailbox, at_ms = Mailbox(), [0.0]
-    monkeypatch.setattr('deadline_perception.runtime.mailbox.now_ms', lambda: at_ms[0])
-    for at_ms[0], task in ((0.0, 'first'), (100.0, 'second'), (200.0, 'third')):
-        mailbox.put(task, 'a', 100.0)
-    assert [mailbox.others_since('second', since) for since in (0.0, 100.0, 201.0)] == [2, 1, 0]
-    at_ms[0] = 1150.0
-    mailbox.put('fourth', 'b', 200.0)  # the two first ones are more than a second ago
-    assert mailbox.others_since('fourth', 0.0) == 1
-
-
 def test_close_wakes_every_waiting_taker_and_what_comes_after_is_given_back():
     mailbox = Mailbox()
     results = []

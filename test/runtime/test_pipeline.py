@@ -596,9 +596,10 @@ def test_an_aborted_frame_misses_its_bound_where_the_rest_exceeds_it(bench, segm
     policy = OnePath(forecast_ms=1.0)
     policy.keeps_bounds = False  # it promises nothing, so that the frame being late is no miss
     policy.forecast_ms = lambda path, segment=0: 1000.0 - 1000.0 * segment / len(SPACE.segments)
-    policy.redecide = lambda *left: Choice(PATH, 1e9, 1e9, False, 0.5)
+    waits = {'waiting_others': lambda task: 1}  # once it runs, so that what is too late is aborted
+    decided = Choice(PATH, 1e9, 1e9, False, 0.5)
+    policy.redecide = lambda *left: vars(bench.mailbox).update(waits) or decided
     bench.network.segment_ms = segment_ms
-    bench.mailbox.waiting_others = lambda task: 1  # so that what is too late is aborted
     bench.run(bench.build(policy), arrive())
     (record,) = bench.records
     assert 'no time for' in record.reason
@@ -650,9 +651,10 @@ def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_im
     assert done == [1, 2, 3, 4, 5]
 
 
-def test_cameras_get_as_much_of_the_time_whether_their_images_wait_or_not(bench, clock):
+@pytest.mark.parametrize('spares', [True, False])
+def test_images_of_other_cameras_that_wait_get_as_much_of_the_time(bench, clock, spares):
     policy = OnePath()
-    first, *others = [bench.build(policy, spare_next_image=True) for _ in range(3)]
+    first, *others = [bench.build(policy, spare_next_image=spares) for _ in range(3)]
     bench.budget_ms = 24_000.0
     for other in others:
         other.arrive(arrive_at(clock))
@@ -660,4 +662,4 @@ def test_cameras_get_as_much_of_the_time_whether_their_images_wait_or_not(bench,
     bench.run(first, arrive_at(clock))
     for _ in others:
         bench.answer_next()
-    assert policy.asked_ms == pytest.approx([3_600.0, 7_200.0, 7_200.0], rel=0.1)
+    assert policy.asked_ms == pytest.approx([3_600.0, 10_800.0, 24_000.0], rel=0.1)

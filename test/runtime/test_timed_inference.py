@@ -14,7 +14,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice
 from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.runtime.job import Job, Outcome, StampReading
+from deadline_perception.runtime.job import Job, Outcome, ResultSoFar, StampReading
 from deadline_perception.runtime.timed_inference import (
     LEFT_SHARE,
     ImagePeriod,
@@ -112,11 +112,14 @@ def run(
     next_images=None,
     worst=None,
     whole=None,
+    so_far=None,
     abandoned=lambda: '',
+    **options,
 ):
     """The record of a job as its network ends, and the segments that had run when its image was given up, else None."""
     begun_ms, given_up_after = network.now_ms, None
     job = Job(IMAGE, begun_ms, StampReading(0.0, '', 0))
+    job.so_far = so_far
     factor, reserve = (
         slowdown * calibration_factor,
         FrameReserve(deciding_ms, publishing_ms, spare_ms),
@@ -124,9 +127,8 @@ def run(
     further = {'worst': worst, 'bounds': CALIBRATED if worst is None else WCET, 'whole': whole}
     job.times = FrameTimes(FORECAST, slowdown, factor, reserve, interruption_ms, **further)
     inference = TimedInference(network, policy, clock_ms=network.clock_ms)
-    ran = inference.begin(
-        IMAGE, job, due_ms=network.now_ms + budget_ms, may_abort=may_abort, next_images=next_images
-    )
+    options |= {'may_abort': may_abort, 'next_images': next_images}
+    ran = inference.begin(IMAGE, job, due_ms=network.now_ms + budget_ms, **options)
     ran.until_answer()
     if not ran.ended:
         given_up_after = list(network.ran)
@@ -301,6 +303,13 @@ def test_the_image_to_end_before_is_found_in_a_few_steps(period_ms, factor):
     given = {'calibration_factor': factor, 'policy': policy, 'next_images': next_images}
     frame, _ = run(network, 300.0, **given)
     assert frame.result is not None and len(plans) <= 5
+
+
+def test_an_image_with_an_answer_leaves_others_that_wait_their_share_of_the_time():
+    found = ResultSoFar(Detections.none(), ('coarse',))
+    for so_far, left_ms in ((None, 8000.0), (found, 2000.0)):
+        frame, _ = run(CountingNetwork(), 8000.0, so_far=so_far, others=lambda: 3)
+        assert frame.decisions[0].remaining_ms == pytest.approx(left_ms, rel=0.01)
 
 
 def test_the_time_of_decisions_is_told_in_microseconds():
