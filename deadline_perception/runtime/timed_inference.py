@@ -304,7 +304,8 @@ class InferenceRun:
             )
             reserve_ms = times.reserve.deciding_ms * (1.0 - number / self._count)
             due_ms = self.due_ms
-            if job.so_far is not None and (others := self.others()):
+            others = 0 if job.so_far is None else self.others()
+            if others:
                 due_ms = job.begun_ms + (due_ms - job.begun_ms) / (1 + others)
             remaining_ms = due_ms - at_ms - reserve_ms
             if for_tracks_ms is not None:
@@ -344,6 +345,8 @@ class InferenceRun:
             is_too_late = not choice.feasible and for_tracks_ms is None
             if is_too_late and choice.forecast_ms * self._least > remaining_ms:
                 job.reason = too_late(segment.name, choice, self._least, remaining_ms)
+                if others:
+                    job.reason += f', the share beside {others} that wait'
                 return None
         job.running = number, segment.phase, at_ms
         took_ms = run.run_segment(at_ms)
