@@ -133,7 +133,7 @@ def test_a_class_may_count_for_more(street, repository):
     longest = passes.path_space.largest
     table = of_weights({}).by_size([longest]).reshape(len(passes.class_names), -1)
     of_person = table[passes.class_names.index('person')].mean()
-    assert of_weights({'person': 1e9}).quality(longest) == pytest.approx(of_person, rel=1e-6)
+    assert of_weights({'person': 1e9, 'bike': 0.5}).quality(longest) == pytest.approx(of_person)
     assert of_weights({}).quality(longest) == pytest.approx(table.mean())
     for refused in ({'dog': 2.0}, {'person': 0.0}, {'person': '3'}):
         with pytest.raises(SetupError, match='class_weights are .* expected numbers above 0 for'):
