@@ -60,11 +60,11 @@ class Scaled(nn.Module):
         return value / self.get_buffer('scale')
 
 
-def student_of(teacher: YoloxDetector) -> YoloxDetector:
-    """The same layers with hard swish, ready to be trained."""
-    student = YoloxDetector(
-        replace(teacher.config, activation='hard_swish'), teacher.class_names
-    ).to(memory_format=torch.channels_last)
+def student_of(teacher: YoloxDetector, activation: str) -> YoloxDetector:
+    """The same layers with this activation, ready to be trained."""
+    student = YoloxDetector(replace(teacher.config, activation=activation), teacher.class_names).to(
+        memory_format=torch.channels_last
+    )
     student.load_state_dict(teacher.state_dict())
     student.score_calibration = teacher.score_calibration
     for layer in list(student.modules()):
@@ -168,7 +168,7 @@ def main(args: argparse.Namespace) -> None:
     frames = [frame for file in args.images for frame in open_source(file).frames]
     facts = read_metadata(args.start)[0]
     teacher = load_detector(args.start)
-    student = student_of(teacher)
+    student = student_of(teacher, 'hard_swish')
     rng = random.Random(0)
     parameters = list(student.parameters())
     optimiser = torch.optim.Adam(parameters, betas=(0.9, 0.99))
@@ -193,23 +193,24 @@ def main(args: argparse.Namespace) -> None:
             print(f'step {step}, {spent:.0%}: {loss.item():.3f}', flush=True)
         if now_ms() - kept_ms > KEPT_EVERY_MS:
             kept_ms = now_ms()
-            keep(average, teacher, facts, args.out, step)
-    keep(average, teacher, facts, args.out, step)
+            keep(average, student, facts, args.out, step)
+    keep(average, student, facts, args.out, step)
 
 
 def keep(
     weights: dict[str, Tensor],
-    teacher: YoloxDetector,
+    student: YoloxDetector,
     facts: dict[str, str],
     file: Path,
     steps: int,
 ) -> None:
-    """Writes a network with hard swish; its recipe is that of its teacher and these steps."""
-    network = YoloxDetector(replace(teacher.config, activation='hard_swish'), teacher.class_names)
+    """Writes a network as the student is, with these weights; its recipe is that of its start and these steps."""
+    network = YoloxDetector(student.config, student.class_names)
     network.load_state_dict(weights)
-    network.score_calibration = teacher.score_calibration
+    network.score_calibration = student.score_calibration
     known = {name: facts[name] for name in FACTS if name in facts}
-    recipe = {'teacher': known.get('recipe', ''), 'student': 'hard swish', 'steps': steps}
+    activation = student.config.activation
+    recipe = {'teacher': known.get('recipe', ''), 'student': activation, 'steps': steps}
     save_yolox(network, file, **{**known, 'recipe': json.dumps(recipe)})
 
 

@@ -99,7 +99,7 @@ def main(args: argparse.Namespace) -> None:
     start = load_detector(args.start)
     teacher = load_detector(args.teacher)
     facts = read_metadata(args.start)[0]
-    student = student_of(start)
+    student = student_of(start, start.config.activation)
     parameters = list(student.parameters())
     optimiser = torch.optim.Adam(parameters, betas=(0.9, 0.99))
     average = weights_of(student)
@@ -153,11 +153,11 @@ def main(args: argparse.Namespace) -> None:
             print(f'step {step}, {share:.1%}: {words}', flush=True)
         if now_ms() - kept_ms > KEPT_EVERY_MS:
             kept_ms = now_ms()
-            keep(average, start, facts, args.out, step)
+            keep(average, student, facts, args.out, step)
             state = {'student': student.state_dict(), 'optimiser': optimiser.state_dict()}
             so_far = {'average': average, 'step': step, 'spent_ms': spent_ms + now_ms() - begun_ms}
             torch.save({**state, **so_far}, args.state)
-    keep(average, start, facts, args.out, step)
+    keep(average, student, facts, args.out, step)
 
 
 if __name__ == '__main__':

@@ -30,7 +30,7 @@ def teacher():
 
 
 def test_the_student_starts_with_the_weights_of_its_teacher_and_comes_nearer(teacher, tmp_path):
-    student = hard_swish.student_of(teacher)
+    student = hard_swish.student_of(teacher, 'hard_swish')
     rng = random.Random(0)
     of_teacher = teacher.state_dict()
     weights = hard_swish.weights_of(student)
@@ -49,7 +49,7 @@ def test_the_student_starts_with_the_weights_of_its_teacher_and_comes_nearer(tea
         losses.append(loss.item())
     assert losses[-1] < 0.8 * losses[0]
     file = tmp_path / 'small.safetensors'
-    hard_swish.keep(hard_swish.weights_of(student), teacher, {'licence': 'mine'}, file, 12)
+    hard_swish.keep(hard_swish.weights_of(student), student, {'licence': 'mine'}, file, 12)
     kept = load_detector(file)
     assert kept.config.activation == 'hard_swish'
     found = kept.backbone(pixels)[0]
