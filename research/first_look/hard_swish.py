@@ -209,8 +209,7 @@ def keep(
     network.load_state_dict(weights)
     network.score_calibration = student.score_calibration
     known = {name: facts[name] for name in FACTS if name in facts}
-    activation = student.config.activation
-    recipe = {'teacher': known.get('recipe', ''), 'student': activation, 'steps': steps}
+    recipe = {'start': known.get('recipe'), 'activation': student.config.activation, 'steps': steps}
     save_yolox(network, file, **{**known, 'recipe': json.dumps(recipe)})
 
 
