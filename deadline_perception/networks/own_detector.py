@@ -5,17 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import ArrayCompute, Arrays, Held
-from deadline_perception.engines.segment_run import SegmentRun, ShapedNetwork
+from deadline_perception.engines.segment_run import SegmentRun, ShapedNetwork, check_image
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+
+_PADDING = 114  # value of the pixels beside an image, as in the training of YOLOX
+_LEAST_MARGIN = 0.06  # of a side: below it an image fills the input, as grey pixels show nothing
 
 
 class OwnDetector(ShapedNetwork):
@@ -56,13 +60,23 @@ class OwnDetector(ShapedNetwork):
         self.input_size = config.input_size
         self.path_space = config.path_space
 
-    @abstractmethod
     def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> np.ndarray:
-        """uint8 `[H, W, 3]` of any size -> uint8 `[1, h, w, 3]` of the path's input size.
+        """uint8 `[H, W, 3]` of any size -> uint8 `[1, h, w, 3]` of the path's input size: the image in its own aspect
+        in the upper left corner, grey beside or below it.
 
         Raises:
             ValueError: another type or shape.
         """
+        check_image(image_bgr)
+        size = self.input_size_on(path)
+        height, width = _fitted_size(image_bgr.shape[:2], size)
+        if image_bgr.shape[:2] != (height, width):
+            image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
+        if (height, width) == size:
+            return np.ascontiguousarray(image_bgr)[None]
+        pixels = np.full((1, *size, 3), _PADDING, np.uint8)
+        pixels[0, :height, :width] = image_bgr
+        return pixels
 
     @abstractmethod
     def reads(self, segment: str) -> tuple[str, ...]:
@@ -106,11 +120,13 @@ class OwnDetector(ShapedNetwork):
         path: ExecutionPath,
         image_size: tuple[int, int],
     ) -> Arrays:
-        """What `post` found, in px of an image of that height and width."""
+        """What `post` found, in px of an image of that height and width, cut to it."""
         boxes, scores, labels = found
-        height, width = self.input_size_on(path)
-        # x and y in turn
-        return boxes * (2 * (image_size[1] / width, image_size[0] / height)), scores, labels
+        fitted = _fitted_size(image_size, self.input_size_on(path))
+        scales = 2 * (image_size[1] / fitted[1], image_size[0] / fitted[0])  # x and y in turn
+        boxes = np.clip(boxes * scales, 0.0, 2 * image_size[::-1])
+        inside = ~(boxes[:, 2:] <= boxes[:, :2]).any(1)  # none beside the image
+        return boxes[inside], scores[inside], labels[inside]
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> DetectorRun:
         """See `Network`; the path may change while the frame runs."""
@@ -126,6 +142,18 @@ class OwnDetector(ShapedNetwork):
     def input_size_on(self, path: ExecutionPath) -> tuple[int, int]:
         """Height and width in px that images are brought to on a path."""
         return scaled_size(self.input_size, scale_of(path))
+
+
+@cache
+def _fitted_size(image: tuple[int, int], available: tuple[int, int]) -> tuple[int, int]:
+    """Height and width in px, at least 1, of an image that just fits into the available ones in its own aspect."""
+    scale = min(have / side for have, side in zip(available, image))
+    sides = (max(1, round(side * scale)) for side in image)
+    height, width = (
+        have if side >= (1.0 - _LEAST_MARGIN) * have else side
+        for have, side in zip(available, sides)
+    )
+    return height, width
 
 
 class DetectorRun(SegmentRun):

@@ -329,7 +329,6 @@ def _train_yolox(
         network.input_size,
         network.class_names,
         args.without,
-        keeps_aspect=True,
     )
     trainer = YoloxTrainer(network, source, plan, network.weights_hash)
     if args.state.is_file():

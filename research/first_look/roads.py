@@ -113,7 +113,7 @@ def main(args: argparse.Namespace) -> None:
         step = kept['step']
         spent_ms = kept['spent_ms']
     sources, shares = with_shares(args.roads)
-    roads = SampleSource(sources, shares, start.input_size, start.class_names, keeps_aspect=True)
+    roads = SampleSource(sources, shares, start.input_size, start.class_names)
     general = GeneralImages(args.general)
     begun_ms = kept_ms = now_ms()
     while (share := (spent_ms + now_ms() - begun_ms) / (60_000.0 * args.minutes)) < 1.0:

@@ -87,7 +87,6 @@ class SampleSource:
         size: height and width in px of the samples where `draw` is given no other.
         class_names: the classes to learn, at least one of each sequence's; None for all that they name.
         without: `AUGMENTATIONS` to leave out.
-        keeps_aspect: show images in their own aspect, for networks that do not stretch them.
         held_bytes: memory for images that are held.
 
     Attributes:
@@ -106,8 +105,6 @@ class SampleSource:
         class_names: tuple[str, ...] | None = None,
         without: Collection[str] = (),
         held_bytes: float = _HELD_BYTES,
-        *,
-        keeps_aspect: bool = False,
     ) -> None:
         if not AUGMENTATIONS.keys() >= set(without):
             raise ValueError(
@@ -116,7 +113,6 @@ class SampleSource:
             )
         self.size = size
         self._without = frozenset(without)
-        self._keeps_aspect = keeps_aspect
         self.class_names = class_names or all_class_names(sequences)
         named = np.array(
             [[name in sequence.class_names for name in self.class_names] for sequence in sequences]
@@ -268,14 +264,9 @@ class SampleSource:
         if 'scale' in self._without:
             scales = (1.0, 1.0)
         by_side = generator.random() < _BY_SIDE_SHARE and wanted is not None and whole is None
-        fitted = whole or size
-        if self._keeps_aspect:
-            least = min(have / side for have, side in zip(fitted, image.shape))
-            fitted = (image.shape[0] * least, image.shape[1] * least)
-        scale_x, scale_y = _view_scales(
-            generator, image.shape[:2], fitted, scales, wanted if by_side else None
-        )
-        spare_x, spare_y = width - image.shape[1] * scale_x, height - image.shape[0] * scale_y
+        fitted = min(have / side for have, side in zip(whole or size, image.shape))
+        scale = _view_scale(generator, image.shape[:2], fitted, scales, wanted if by_side else None)
+        spare_x, spare_y = width - image.shape[1] * scale, height - image.shape[0] * scale
         shift_x, shift_y = (
             generator.uniform(min(spare_x, 0), max(spare_x, 0)),
             generator.uniform(min(spare_y, 0), max(spare_y, 0)),
@@ -285,7 +276,7 @@ class SampleSource:
             and (by_side or whole is not None)
             and generator.random() < _CROP_ON_OBJECT_SHARE
         ):
-            left, top, right, bottom = wanted * np.tile((scale_x, scale_y), 2)
+            left, top, right, bottom = wanted * scale
             shift_x = np.clip(
                 width * generator.uniform(0.2, 0.8) - (left + right) / 2,
                 min(spare_x, 0),
@@ -296,9 +287,9 @@ class SampleSource:
                 min(spare_y, 0),
                 max(spare_y, 0),
             )
-        matrix = np.array([[scale_x, 0, shift_x], [0, scale_y, shift_y]], dtype=np.float64)
+        matrix = np.array([[scale, 0, shift_x], [0, scale, shift_y]], dtype=np.float64)
         if generator.random() < 0.5 and 'mirror' not in self._without:
-            matrix = np.array([[-scale_x, 0, width - shift_x], [0, scale_y, shift_y]])
+            matrix = np.array([[-scale, 0, width - shift_x], [0, scale, shift_y]])
         # Boxes are measured from pixels' edges, images from their centres.
         centred = matrix.copy()
         centred[:, 2] += 0.5 * (matrix[:, 0] + matrix[:, 1]) - 0.5
@@ -368,35 +359,32 @@ def _repeat_factors(ground_truths: list[GroundTruth], classes: int) -> np.ndarra
     return np.where(present, factor, 1.0).max(1)
 
 
-def _view_scales(
+def _view_scale(
     generator: np.random.Generator,
     image: tuple[int, int],
-    frame: tuple[float, float],
+    fitted: float,
     scales: tuple[float, float],
     wanted_xyxy_px: np.ndarray | None,
-) -> np.ndarray:
-    """Random factors from px of an image to px of a view, horizontal and vertical.
+) -> float:
+    """Random factor from px of an image to px of a view.
 
-    Some views show the whole image as a frame does, resized to the input; in the others it is resized less.
+    Some views show the whole image as a frame does; in the others it has another size.
 
     Args:
         generator: draws.
-        image, frame: height and width in px, of the image and of the input.
-        scales: what else is drawn from, of the size at which the image fills the input; (1, 1) for that alone.
+        image: height and width in px.
+        fitted: factor at which the image just fits into the input.
+        scales: what else is drawn from, over that; (1, 1) for that alone.
         wanted_xyxy_px: an object that gets any size from a speck to all of the view instead.
     """
-    resized = np.array([frame[1] / image[1], frame[0] / image[0]])
-    even = float(np.sqrt(resized.prod()))
     if scales == (1.0, 1.0) or (wanted_xyxy_px is None and generator.random() < _WHOLE_SHARE):
-        return resized
+        return fitted
     if wanted_xyxy_px is None:
-        zoom = float(np.exp(generator.uniform(*np.log(scales))))
-    else:
-        left, top, right, bottom = wanted_xyxy_px
-        side = math.sqrt(max(1.0, (right - left) * (bottom - top)) / math.prod(image))
-        zoom = float(np.exp(generator.uniform(*np.log(_SIDES)))) / side
-        zoom = max(_LEAST_ZOOM, min(zoom, _MOST_MAGNIFIED / even))
-    return zoom * even * (resized / even) ** generator.random()
+        return float(np.exp(generator.uniform(*np.log(scales)))) * fitted
+    left, top, right, bottom = wanted_xyxy_px
+    side = math.sqrt(max(1.0, (right - left) * (bottom - top)) / math.prod(image))
+    zoom = float(np.exp(generator.uniform(*np.log(_SIDES)))) / side
+    return max(_LEAST_ZOOM, min(zoom, _MOST_MAGNIFIED / fitted)) * fitted
 
 
 def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> GroundTruth:

@@ -202,7 +202,7 @@ class YoloxTrainer(ResumableTraining[YoloxDetector]):
 
     Args:
         network: with the weights that the training starts from, which teach what a source does not mark.
-        source: draws samples in their own aspect.
+        source: draws samples.
         plan: how long and how fast; its rate is of the size of the weights of each channel, its sizes are `SIZES` where
             it names none.
         start: see `ResumableTraining`.

@@ -7,12 +7,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
 
-import numpy as np
-
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import ArrayCompute, Arrays
-from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import array_forms as forms
 from deadline_perception.networks.multi_path.shape import DetectorShape
 from deadline_perception.networks.own_detector import OwnDetector
@@ -51,14 +47,6 @@ class MultiPathOutline(OwnDetector):
     def shape(self) -> list[object]:
         """See `ShapedNetwork`."""
         return [self.config.identity, len(self.class_names)]
-
-    def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> np.ndarray:
-        """See `OwnDetector`; in the size's own aspect."""
-        check_image(image_bgr)
-        height, width = self.input_size_on(path)
-        if image_bgr.shape[:2] != (height, width):
-            image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
-        return np.ascontiguousarray(image_bgr)[None]
 
     def reads(self, segment: str) -> tuple[str, ...]:
         """See `OwnDetector`."""

@@ -10,14 +10,11 @@ from itertools import accumulate
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Arrays
-from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import array_forms as forms
 from deadline_perception.networks.own_detector import OwnDetector
 from deadline_perception.networks.yolox.configuration import STRIDES, YoloxConfig
 
-_PADDING = 114  # value of the pixels beside the image, as in its training
 LEAST_SCORE = 0.01  # before calibration; of 0.05 it loses 1 to 3 AP50
 _READS = {'backbone': 'pre', 'neck': 'backbone', 'head': 'neck', 'post': 'head'}
 LARGEST_LOG_SIZE = 10.0  # of a box, in strides: above it there is no such image
@@ -56,24 +53,6 @@ class YoloxOutline(OwnDetector):
         """See `ShapedNetwork`."""
         return ['yolox', self.config.identity]
 
-    def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> np.ndarray:
-        """uint8 `[H, W, 3]` of any size -> uint8 `[1, h, w, 3]` of the path's input size: the image in its own aspect
-        in the upper left corner, grey beside or below it.
-
-        Raises:
-            ValueError: another type or shape.
-        """
-        check_image(image_bgr)
-        height, width = self.input_size_on(path)
-        fitted = _fitted_size(image_bgr.shape[:2], (height, width))
-        if image_bgr.shape[:2] != fitted:
-            image_bgr = cv2.resize(image_bgr, fitted[::-1], interpolation=cv2.INTER_LINEAR)
-        if fitted == (height, width):
-            return np.ascontiguousarray(image_bgr)[None]
-        pixels = np.full((1, height, width, 3), _PADDING, np.uint8)
-        pixels[0, : fitted[0], : fitted[1]] = image_bgr
-        return pixels
-
     def post(
         self,
         path: ExecutionPath,
@@ -108,28 +87,6 @@ class YoloxOutline(OwnDetector):
     def reads(self, segment: str) -> tuple[str, ...]:
         """See `OwnDetector`."""
         return (_READS[segment],)
-
-    def in_the_image(
-        self,
-        found: Arrays,
-        path: ExecutionPath,
-        image_size: tuple[int, int],
-    ) -> Arrays:
-        """See `OwnDetector`; cut to the image, without what lies beside it."""
-        boxes, scores, labels = found
-        fitted = _fitted_size(image_size, self.input_size_on(path))
-        scales = 2 * (image_size[1] / fitted[1], image_size[0] / fitted[0])  # x and y in turn
-        boxes = np.clip(boxes * scales, 0.0, 2 * image_size[::-1])
-        inside = ~(boxes[:, 2:] <= boxes[:, :2]).any(1)
-        return boxes[inside], scores[inside], labels[inside]
-
-
-@cache
-def _fitted_size(image: tuple[int, int], available: tuple[int, int]) -> tuple[int, int]:
-    """Height and width in px, at least 1, of an image that just fits into the available ones in its own aspect."""
-    scale = min(have / side for have, side in zip(available, image))
-    height, width = (min(have, max(1, round(side * scale))) for have, side in zip(available, image))
-    return height, width
 
 
 @cache
