@@ -18,8 +18,8 @@ from deadline_perception.engines.segment_run import SegmentRun, ShapedNetwork, c
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 
-_PADDING = 114  # value of the pixels beside an image, as in the training of YOLOX
-_LEAST_MARGIN = 0.06  # of a side: below it an image fills the input, as grey pixels show nothing
+_PADDING = 114, 114, 114  # of the pixels beside an image, as in the training of YOLOX
+_FILLED = 0.94  # of a side, by an image that is brought to fill it: grey pixels show nothing
 
 
 class OwnDetector(ShapedNetwork):
@@ -68,15 +68,16 @@ class OwnDetector(ShapedNetwork):
             ValueError: another type or shape.
         """
         check_image(image_bgr)
-        size = self.input_size_on(path)
-        height, width = _fitted_size(image_bgr.shape[:2], size)
+        available = self.input_size_on(path)
+        height, width = _fitted_size(image_bgr.shape[:2], available)
         if image_bgr.shape[:2] != (height, width):
             image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
-        if (height, width) == size:
-            return np.ascontiguousarray(image_bgr)[None]
-        pixels = np.full((1, *size, 3), _PADDING, np.uint8)
-        pixels[0, :height, :width] = image_bgr
-        return pixels
+        below, beside = available[0] - height, available[1] - width
+        if below or beside:
+            image_bgr = cv2.copyMakeBorder(
+                image_bgr, 0, below, 0, beside, cv2.BORDER_CONSTANT, value=_PADDING
+            )
+        return np.ascontiguousarray(image_bgr)[None]
 
     @abstractmethod
     def reads(self, segment: str) -> tuple[str, ...]:
@@ -148,10 +149,9 @@ class OwnDetector(ShapedNetwork):
 def _fitted_size(image: tuple[int, int], available: tuple[int, int]) -> tuple[int, int]:
     """Height and width in px, at least 1, of an image that just fits into the available ones in its own aspect."""
     scale = min(have / side for have, side in zip(available, image))
-    sides = (max(1, round(side * scale)) for side in image)
     height, width = (
-        have if side >= (1.0 - _LEAST_MARGIN) * have else side
-        for have, side in zip(available, sides)
+        have if side * scale >= _FILLED * have else max(1, round(side * scale))
+        for have, side in zip(available, image)
     )
     return height, width
 

@@ -1,6 +1,6 @@
 """The published weights of YOLOX-Nano, taken over from its ONNX file.
 
-    python -m deadline_perception.extras.external_models.public_yolox yolox_nano.onnx models/yolox-nano.safetensors
+    python -m deadline_perception.extras.external_models.public_yolox yolox_nano.onnx yolox-nano.safetensors
 
 The file (Apache 2.0, Megvii) is read with OpenVINO, and holds batch norms within the convolutions already. Of COCO's
 classes those are kept that the configuration names as sources.

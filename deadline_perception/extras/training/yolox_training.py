@@ -1,4 +1,4 @@
-"""Trains a YOLOX-Nano further on annotated images; see `train --start models/yolox-nano.safetensors`.
+"""Trains a YOLOX-Nano further on annotated images; see `train --start models/street-open.safetensors`.
 
 Source: Ge et al. 2021 (YOLOX, sections 2.1 to 2.3): each object takes the cells of least cost, as many as its best
 boxes overlap it in sum; cells learn whether they hold an object, its class and its box. What differs: a class that an
