@@ -118,7 +118,6 @@ class Observer:
         wait(is_said, f'a diagnostic of {name}: {words} {level} {values}')
 
     def call(self, kind, service, request):
-        """The answer of a service."""
         client = self.node.create_client(kind, service)
         try:
             return answer_of(client, request, f'the answer of {service}')
@@ -126,7 +125,6 @@ class Observer:
             self.node.destroy_client(client)
 
     def state(self, node):
-        """State of a lifecycle node by its name."""
         return self.call(GetState, f'{node}/get_state', GetState.Request()).current_state.label
 
     def change(self, node, transition):

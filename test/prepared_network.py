@@ -51,7 +51,6 @@ class Prepared:
     images: np.ndarray
 
     def network(self):
-        """The detector, eager."""
         import torch
 
         from deadline_perception.networks.multi_path.checkpoint import load_detector

@@ -10,17 +10,14 @@ def opened(source: str | Path, **options) -> Sequence:
 
 
 def frame_names(sequence: Sequence) -> list[str]:
-    """Of all frames."""
     return [frame.name for frame in sequence.frames]
 
 
 def stamps_ns(sequence: Sequence) -> list[int]:
-    """Of all frames."""
     return [frame.stamp_ns for frame in sequence.frames]
 
 
 def speeds_mps(sequence: Sequence) -> list[float | None]:
-    """Of all frames."""
     return [frame.speed_mps for frame in sequence.frames]
 
 

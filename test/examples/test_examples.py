@@ -46,7 +46,6 @@ def in_cache(cache, monkeypatch, tmp_path):
 
 @pytest.fixture
 def example(repository, monkeypatch):
-    """Loads a script by its name."""
     monkeypatch.syspath_prepend(repository / 'examples')
 
     def load(name):

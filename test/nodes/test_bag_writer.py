@@ -16,7 +16,6 @@ STRING = 'std_msgs/msg/String'
 
 @pytest.fixture
 def writer(tmp_path):
-    """Of bag.mcap, with one topic."""
     writer = BagWriter(tmp_path / 'bag.mcap', message_types())
     writer.add_topic('/a', STRING)
     return writer

@@ -61,7 +61,6 @@ def cameras(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def seen(cameras):
-    """What was seen of each topic, by its name."""
     names = ['good', *FAULTS]
     return dict(zip(names, watch(names, WATCHED_S)))
 

@@ -84,7 +84,6 @@ class Station(Observer):
 
 
 def parameters(files, **changes):
-    """Of a detector."""
     return {
         'model': files / 'good.safetensors',
         'profile': files / 'good.json',

@@ -24,7 +24,6 @@ def taken():
 
 @pytest.fixture
 def one(observer, namespace, taken):
-    """An input."""
     answers = {'on_image': taken.image, 'is_wanted': lambda: taken.wanted}
     one = ImageInput(observer.node, f'{namespace}/image', 'raw', 'auto', **answers)
     yield one

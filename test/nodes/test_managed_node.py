@@ -50,7 +50,6 @@ def make(make_node):
 
 
 def spin(node, condition):
-    """Until the condition holds."""
     executor = SingleThreadedExecutor(context=node.context)
     executor.add_node(node)
     for _ in range(600):

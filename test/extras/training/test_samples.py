@@ -25,16 +25,13 @@ def _source(names, *frames, size=(64, 96), **options):
 
 
 def _drawn(source, count, **options):
-    """Samples of as many seeds."""
     return [source.draw(np.random.default_rng(seed), **options) for seed in range(count)]
 
 
 def _bright_square(without=()):
-    """A source of one image of 128 x 96 px, black but for one object."""
     image = grey(96, 128)
     image[30:50, 60:90] = 255
-    frame = image, [[60, 30, 90, 50, 0, 0]]
-    return _source(('square',), frame, size=(96, 128), without=without)
+    return _source(('square',), (image, [[60, 30, 90, 50, 0, 0]]), size=(96, 128), without=without)
 
 
 @pytest.mark.parametrize('name', AUGMENTATIONS)

@@ -64,6 +64,19 @@ def test_boxes_lie_where_the_cells_say(network):
     assert labels.tolist() == [0, 1]
 
 
+def test_images_keep_their_aspect_and_boxes_return_to_them(network):
+    path = network.path_space.largest
+    for size, fitted in (((30, 100), (48, 160)), ((96, 48), (96, 48)), ((183, 320), (96, 160))):
+        pixels = network.preprocess(np.zeros((*size, 3), np.uint8), path)
+        grey = np.ones((1, 96, 160), bool)
+        grey[:, : fitted[0], : fitted[1]] = False
+        assert ((pixels == 114).all(3) == grey).all() and not pixels[~grey].any()
+        corner = np.array([[0.0, 0.0, fitted[1], fitted[0]], [156.0, 90.0, 160.0, 96.0]])
+        boxes, *_ = network.in_the_image((corner, np.ones(2), np.zeros(2)), path, size)
+        assert boxes[0].tolist() == [0.0, 0.0, size[1], size[0]]
+        assert len(boxes) == (1 if grey.any() else 2)  # none beside the image
+
+
 def test_not_a_number_is_no_empty_road(network):
     with torch.no_grad():
         network.head.levels[0].objectness.bias.fill_(float('nan'))

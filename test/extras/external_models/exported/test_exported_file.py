@@ -44,7 +44,6 @@ def test_files_that_are_no_detector_are_refused(tmp_path, name, content, said):
 
 
 def pixels(*shape):
-    """An input of an image."""
     shape = openvino.PartialShape(list(shape or (1, 3, 8, 8)))
     return ops.parameter(shape, openvino.Type.f32, name='images')
 
