@@ -85,6 +85,7 @@ KINDS = {
         ('vehicle', 'person', 'bike'),
     ),
     'penn_fudan': Kind(('penn_fudan/val.json', ALL, 60), None, ('person',)),
+    'kitti': Kind(('kitti_0095/sequence.json', ALL, 60), None, ('vehicle', 'person', 'bike')),
     'dhaka': Kind(
         ('road_vehicle_dhaka/val.json', ALL, 60),
         ('road_vehicle_dhaka/train_more.json', ALL, 60),
