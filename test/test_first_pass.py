@@ -36,7 +36,7 @@ def test_no_image_is_both_fitted_on_and_measured(first_pass):
 def test_a_new_calibration_leaves_licence_source_and_recipe_of_the_weights(
     first_pass, repository, tmp_path, monkeypatch
 ):
-    weights = tmp_path / 'yolox-nano.safetensors'
+    weights = tmp_path / 'street-open.safetensors'
     shutil.copy(repository / 'models' / weights.name, weights)
     network = load_detector(weights)
     own = {'licence': 'research', 'source': 'trained here', 'recipe': '2,000 steps'}

@@ -10,7 +10,7 @@ MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top
 MOST_MEGABYTES = 20.0
-MOST_LINES = {'test': 28_915, 'benchmarks': 7_681, 'research': 9_489}
+MOST_LINES = {'test': 28_915, 'benchmarks': 7_680, 'research': 9_488}
 REMEDY = 'what comes in is paid for by what goes (CONTRIBUTING.md, Rules)'
 
 

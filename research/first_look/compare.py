@@ -1,6 +1,6 @@
 """Time of one YOLOX-Nano beside another, such as with hard swish beside SiLU.
 
-    python research/first_look/compare.py [--before models/yolox-nano.safetensors] [--after models/street-first.safetensors]
+    python research/first_look/compare.py [--before FILE] [--after FILE]
 
 Backbone, neck and head of both are compiled as one model for one thread, as OpenVINO takes floating point here, and run
 in turn: medians of the ratio of times. Writes results/compare.json.
@@ -25,7 +25,7 @@ from deadline_perception.networks.yolox.network import YoloxDetector
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, option, run_script, show, timed_ms
 
-PATHS = {'320x192': 'r0.50', '416x256': 'r0.65', '640x384': 'r1.00'}
+SIZES = {'320x192': (192, 320), '416x256': (256, 416), '640x384': (384, 640)}
 
 
 class Layers(nn.Module):
@@ -60,9 +60,8 @@ def times_ms(networks: list[YoloxDetector], rounds: int) -> dict[str, dict[str, 
     """Medians of both, and of their ratio in each round, by size of the input."""
     openvino = load_openvino()
     rows = {}
-    for size, path in PATHS.items():
-        height, width = networks[0].input_size_on(networks[0].path_space.parse(path))
-        pixels = torch.rand(1, 3, height, width) * 255.0
+    for size, sides in SIZES.items():
+        pixels = torch.rand(1, 3, *sides) * 255.0
         requests = []
         for network in networks:
             layers = Layers(network).to(memory_format=torch.contiguous_format)
@@ -87,7 +86,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--before': option(find_weights('yolox-nano')),
+            '--before': option(find_weights('street-open')),
             '--after': option(find_weights('street-first')),
         },
         quick='10 rounds',

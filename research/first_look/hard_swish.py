@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.external_models.public_yolox import FACTS, save_yolox
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.weights_file import read_metadata
 from deadline_perception.networks.yolox.network import YoloxDetector
@@ -217,8 +217,6 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('out', type=Path)
     parser.add_argument('--images', nargs='+', required=True)
-    parser.add_argument(
-        '--start', type=Path, default=share_folder() / 'models/yolox-nano.safetensors'
-    )
+    parser.add_argument('--start', type=Path, default=find_weights('street-open'))
     parser.add_argument('--minutes', type=float, default=50.0)
     main(parser.parse_args())

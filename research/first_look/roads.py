@@ -1,6 +1,6 @@
 """Trains the first look on roads without forgetting the rest; see README.md.
 
-    python research/first_look/roads.py OUT.safetensors --roads FILE=SHARE [...] --general FILE=SHARE [...] [--minutes 60]
+    python research/first_look/roads.py OUT.safetensors --teacher FILE --roads FILE=SHARE [...] --general FILE=SHARE [...]
 
 Two thirds of a step's images are of roads, with their labels: YOLOX's losses, where a class that a source does not mark
 is learnt from the weights that the run starts from. The others are of anything: there it answers as the teacher does.
@@ -20,7 +20,6 @@ import torch
 from hard_swish import MOST_GRADIENT, keep, sample, student_of, weights_of
 from torch import Tensor, nn
 
-from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.data.records import Frame
 from deadline_perception.extras.data.source import open_source
@@ -33,6 +32,7 @@ from deadline_perception.extras.training.yolox_training import (
     losses,
     overlap,
 )
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.networks.weights_file import read_metadata
 
@@ -165,9 +165,8 @@ if __name__ == '__main__':
     parser.add_argument('out', type=Path)
     parser.add_argument('--roads', nargs='+', required=True, metavar='FILE=SHARE')
     parser.add_argument('--general', nargs='+', required=True, metavar='FILE=SHARE')
-    models = share_folder() / 'models'
-    parser.add_argument('--start', type=Path, default=models / 'street-first.safetensors')
-    parser.add_argument('--teacher', type=Path, default=models / 'yolox-nano.safetensors')
+    parser.add_argument('--teacher', type=Path, required=True, help='published weights')
+    parser.add_argument('--start', type=Path, default=find_weights('street-first'))
     parser.add_argument('--state', type=Path, default=Path('out/roads.pt'))
     parser.add_argument('--learning-rate', type=float, default=1.5e-3)
     parser.add_argument('--kept-weight', type=float, default=1.0)

@@ -47,7 +47,7 @@ def profile_at(network, ms: float) -> LatencyProfile:
 def test_shipped_weights_name_the_network_of_their_first_look(repository, tmp_path):
     models = repository / 'models'
     assert first_look_model(models / 'street.safetensors') == 'street-first'
-    assert first_look_model(models / 'yolox-nano.safetensors') == ''
+    assert first_look_model(models / 'street-open.safetensors') == ''
     content = {'format': 2, 'model': 'near.onnx', 'coarse': {'near': 'whole'}}
     (tmp_path / 'own.passes.json').write_text(json.dumps(content))
     (tmp_path / 'near.onnx').touch()

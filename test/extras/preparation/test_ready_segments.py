@@ -36,14 +36,13 @@ use_threads(1)
 
 
 def run_without_torch(program, *words):
-    """What the program prints."""
     told = run_python('-c', WITHOUT_TORCH + program, *words, timeout=200)
     assert told.returncode == 0, told.stderr
     return told.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['street', 'street-first', 'yolox-nano'])
+@pytest.mark.parametrize('name', ['street', 'street-first', 'street-open'])
 def test_every_segment_of_shipped_weights_has_a_model_of_its_shapes(name, repository, tmp_path):
     program = """
 from deadline_perception.engines.segment_store import store_origin
