@@ -14,7 +14,7 @@ from deadline_perception.decision.policy import Quality
 from deadline_perception.timing.time_model import Forecast
 
 # Of quality: in the mean over times, and at any time.
-_MOST_LOSS = 0.0007
+_MOST_LOSS = 0.0015
 _MOST_AT_ONCE = 0.02
 _SHORTEST_MS = 1e-3
 _ROUNDING = 1e-9
@@ -28,14 +28,14 @@ def useful_paths(
     every = list(path_space)
     by_time = sorted(every, key=forecast.forecast_ms)
     stay = (by_time[0], by_time[-1], max(every, key=quality.quality))
-    return fewer_segments(every, every, forecast, quality, stay)
+    return fewer_segments(every, every, forecast, np.asarray(quality.table(every)), stay)
 
 
 def fewer_segments(
     every: Sequence[ExecutionPath],
     at_hand: Collection[ExecutionPath],
     forecast: Forecast,
-    quality: Quality,
+    qualities: np.ndarray,
     stay: Collection[ExecutionPath] = (),
 ) -> list[ExecutionPath]:
     """What is left where segments go, one after another, with their paths and with what only these run, as long as the
@@ -46,13 +46,13 @@ def fewer_segments(
         every: paths of a network.
         at_hand: those that can be left.
         forecast: times of the paths.
-        quality: of the paths.
+        qualities: of the paths.
         stay: paths that are left.
     """
     times_ms = np.maximum(forecast.table(every), _SHORTEST_MS)
     order = np.argsort(times_ms, kind='stable')
     log_ms = np.log(times_ms[order])
-    best = quality.table(every)[order]
+    best = qualities[order]
     shares = np.diff(log_ms, append=log_ms[-1]) / max(log_ms[-1] - log_ms[0], _ROUNDING)
     run_by: dict[str, list[int]] = {}
     for place, at in enumerate(order.tolist()):

@@ -28,6 +28,7 @@ from deadline_perception.timing.time_model import Forecast
 # Of average precision at some size over all shorter sequences, for one to be kept. With 0.01 the lighter head was kept and
 # the better one, which takes 2 % longer, was not.
 _LEAST_GAIN = 0.003
+_FAR = 2  # sizes of objects, from the smallest on, that closer looks are for
 
 
 def with_passes(
@@ -131,7 +132,8 @@ def useful_sequences(
     # Every operator keeps two settings.
     of_fine = network.fine.path_space
     ends = {followed_by(path) for path in (of_fine.smallest, of_fine.largest)} & set(at_hand)
-    useful = set(fewer_segments(at_hand, at_hand, forecast, quality, {*firsts, *ends}))
+    of_far = quality.pooled_by_size(at_hand)[:, :_FAR].mean(axis=1)
+    useful = set(fewer_segments(at_hand, at_hand, forecast, of_far, {*firsts, *ends}))
     kept = list(firsts)
     reached = quality.pooled_by_size([best_first])[0]
     for path in sorted(useful.difference(firsts), key=forecast.forecast_ms):
