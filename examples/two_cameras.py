@@ -16,7 +16,7 @@ def main(*cameras: str, model: str = 'street', budget_ms: float = 200.0) -> None
         frames = (frame.image_bgr for frame in open_shown(camera).images())
         with DeadlineDetector(model, executor=executor) as detector:
             for answer in detector.answers(frames, budget_ms):
-                print(f'{camera}: {answer}')
+                print(f'{camera}: {answer}\n', end='')  # in one piece, as both threads print
 
     with Executor() as executor, ThreadPoolExecutor(len(cameras)) as threads:
         list(threads.map(show, cameras))
