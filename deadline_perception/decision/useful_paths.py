@@ -14,7 +14,7 @@ from deadline_perception.decision.policy import Quality
 from deadline_perception.timing.time_model import Forecast
 
 # Of quality: in the mean over times, and at any time.
-_MOST_LOSS = 0.0015
+_MOST_LOSS = 0.0007
 _MOST_AT_ONCE = 0.02
 _SHORTEST_MS = 1e-3
 _ROUNDING = 1e-9
@@ -28,15 +28,15 @@ def useful_paths(
     every = list(path_space)
     by_time = sorted(every, key=forecast.forecast_ms)
     stay = (by_time[0], by_time[-1], max(every, key=quality.quality))
-    return fewer_segments(every, every, forecast, np.asarray(quality.table(every)), stay)
+    return fewer_segments(every, forecast, np.asarray(quality.table(every)), stay, _MOST_LOSS)
 
 
 def fewer_segments(
     every: Sequence[ExecutionPath],
-    at_hand: Collection[ExecutionPath],
     forecast: Forecast,
     qualities: np.ndarray,
-    stay: Collection[ExecutionPath] = (),
+    stay: Collection[ExecutionPath],
+    most_loss: float,
 ) -> list[ExecutionPath]:
     """What is left where segments go, one after another, with their paths and with what only these run, as long as the
     best that fits is hardly worse than with all paths: in the mean over times from the shortest to the longest, evenly
@@ -44,10 +44,10 @@ def fewer_segments(
 
     Args:
         every: paths of a network.
-        at_hand: those that can be left.
         forecast: times of the paths.
         qualities: of the paths.
         stay: paths that are left.
+        most_loss: of quality, in the mean over times.
     """
     times_ms = np.maximum(forecast.table(every), _SHORTEST_MS)
     order = np.argsort(times_ms, kind='stable')
@@ -63,7 +63,8 @@ def fewer_segments(
     counts = np.array(list(alike.values()))
     for row, places in zip(runs, alike):
         row[list(places)] = True
-    left, stays = (np.array([every[at] in some for at in order]) for some in (at_hand, stay))
+    left = np.array([True] * len(every))
+    stays = np.array([every[at] in stay for at in order])
     of_all = np.maximum.accumulate(best)
     may_go = ~(runs & stays).any(axis=1)
     while True:
@@ -72,7 +73,7 @@ def fewer_segments(
         loss = lost @ shares
         go = ~(np.packbits(after, axis=1)[:, None] & np.packbits(runs, axis=1)).any(axis=2)
         go &= (runs & left).any(axis=1)
-        can_go = may_go & go.diagonal() & (loss <= _MOST_LOSS) & (lost.max(axis=1) <= _MOST_AT_ONCE)
+        can_go = may_go & go.diagonal() & (loss <= most_loss) & (lost.max(axis=1) <= _MOST_AT_ONCE)
         if not can_go.any():
             return [every[at] for at in sorted(order[left].tolist())]
         each = np.maximum(loss, _ROUNDING) / np.maximum(go @ counts, 1)

@@ -147,7 +147,8 @@ class OwnDetector(ShapedNetwork):
 
 @cache
 def _fitted_size(image: tuple[int, int], available: tuple[int, int]) -> tuple[int, int]:
-    """Height and width in px, at least 1, of an image that just fits into the available ones in its own aspect."""
+    """Height and width in px, at least 1, of an image that just fits into the available ones in its own aspect; a side that
+    it nearly fills it fills."""
     scale = min(have / side for have, side in zip(available, image))
     height, width = (
         have if side * scale >= _FILLED * have else max(1, round(side * scale))
