@@ -22,7 +22,7 @@ from invented_networks import (
 from measurable_network import rough_profile
 from plain_images import noise
 from python_run import run_python
-from waiting import WAIT_S, wait_until
+from waiting import WAIT_S, wait
 
 from deadline_perception.deadline_detector import (
     KEPT_FRAMES,
@@ -96,7 +96,7 @@ def detector(network, profile):
 
 
 def no_threads_but(before):
-    wait_until(lambda: not set(threading.enumerate()) - before)
+    wait(lambda: not set(threading.enumerate()) - before)
     return True
 
 
@@ -215,14 +215,14 @@ def test_whose_image_is_replaced_while_it_waits_is_told(detector, network):
     stream, raised = detector.stream(), []
     network.gate.clear()
     stream.submit(IMAGE, 1, AMPLE_MS)
-    wait_until(lambda: stream.pipeline.busy_since_ms is not None)  # the next one is to wait
+    wait(lambda: stream.pipeline.busy_since_ms is not None)  # the next one is to wait
 
-    def wait():
+    def ask():
         with pytest.raises(Superseded, match='took the place of this one') as error:
             stream.detect(IMAGE, AMPLE_MS)
         raised.append(error)
 
-    waiting = threading.Thread(target=wait)
+    waiting = threading.Thread(target=ask)
     waiting.start()
     while waiting.is_alive():
         stream.submit(IMAGE, 2, AMPLE_MS)
@@ -256,7 +256,7 @@ def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(
     assert not detector.stream(rules=FrameRules()).detect(IMAGE, 30.0).in_time
     closing = threading.Thread(target=detector.close)
     closing.start()
-    wait_until(lambda: detector._pipeline is None)
+    wait(lambda: detector._pipeline is None)
     gc.collect()  # what nobody has any more goes
     network.gate.set()
     closing.join(WAIT_S)
@@ -340,7 +340,7 @@ def test_a_detector_that_is_dropped_says_so_and_leaves_no_thread(profile):
     ):
         with pytest.warns(ResourceWarning, match='dropped without close') as said:
             call(DeadlineDetector(task_of(GatedNetwork(), profile)))
-            wait_until(lambda: gc.collect() >= 0 and len(said) > 0)  # its worker may still have it
+            wait(lambda: gc.collect() >= 0 and len(said) > 0)  # its worker may still have it
         assert no_threads_but(before)
 
 
@@ -415,14 +415,18 @@ def test_an_image_without_a_stamp_neither_has_nor_leaves_objects_of_another_one(
     assert len(detector.detect(IMAGE, AMPLE_MS).boxes_xyxy_px) == 0
 
 
-@pytest.mark.parametrize('age_ms', [0.0, 5000.0])
-def test_an_image_of_its_own_that_no_bound_fits_is_answered_late_and_not_refused(detector, age_ms):
-    bounds = detector.loaded.task.times.calibrator
+@pytest.mark.parametrize('age_ms, plan_s', [(0.0, 0.0), (0.0, 0.1), (5000.0, 0.0)])
+def test_an_image_of_its_own_that_no_bound_fits_is_answered_late_and_not_refused(
+    detector, age_ms, plan_s, monkeypatch
+):
+    policy, bounds = detector.loaded.task.policy, detector.loaded.task.times.calibrator
+    plan = policy.plan
+    monkeypatch.setattr(policy, 'plan', lambda *what: time.sleep(plan_s) or plan(*what))
     answer = detector.detect(IMAGE, 1e-3, age_ms=age_ms)
     assert (answer.outcome, answer.in_time, answer.feasible) == (Outcome.LATE, False, False)
     assert answer.names == ('thing',) and answer.path and answer.bound_ms > 0.0
     assert 'not even the cheapest path fits: its bound is' in answer.reason
-    wait_until(lambda: bounds.frames == 1)
+    wait(lambda: bounds.frames == 1)
     coasted = detector.detect(IMAGE, 1e-3, stamp_ns=10**9)  # of a sequence: at once
     assert (coasted.outcome, coasted.feasible, len(coasted)) == (Outcome.COASTED, False, 0)
 
@@ -517,7 +521,7 @@ def test_asyncio_awaits_answers_a_full_queue_says_so_and_a_cancelled_request_lea
         network.gate.set()
 
     asyncio.run(leave())
-    wait_until(lambda: detector._places._value == MOST_AWAITED)
+    wait(lambda: detector._places._value == MOST_AWAITED)
     assert asyncio.run(detector.adetect(IMAGE, AMPLE_MS)).in_time
     detector.close()
     with pytest.raises(StreamClosed, match='closed'):

@@ -16,11 +16,6 @@ def wait(condition, what='a condition'):
         time.sleep(0.01)
 
 
-def wait_until(condition):
-    """The same, where the failed condition says enough."""
-    wait(condition, 'a condition')
-
-
 def answer_of(client, request, what):
     """The first answer of a service, asked again where none comes.
 

@@ -193,8 +193,7 @@ class FramePipeline:
                 passed_ms = max(0.0, frame.captured_ms - self._last_captured_ms)
                 frame.fallback_ms -= passed_ms * frame.dropped / (frame.dropped + 1)
             # One that is too old is due at once, not before; of no sequence, once a worker could take it.
-            least_ms = HOPELESS_MS if frame.is_alone else 0.0
-            frame.fallback_ms = max(frame.fallback_ms, now_ms() + least_ms)
+            frame.fallback_ms = max(frame.fallback_ms, _planned_ms(frame, now_ms()))
             self._last_captured_ms = frame.captured_ms
             self._period.observe(frame.arrived_ms, frame.dropped)
             self.arrived += 1 + frame.dropped
@@ -221,9 +220,8 @@ class FramePipeline:
             for frame in self._open:
                 if frame.fallback_ms <= at_ms and frame.newest is None:
                     awaited_ms = frame.awaited_ms + LATE_GRACE_MS
-                    if frame.stage is Stage.RUNS:  # its first result may yet come
-                        awaited_ms = max(awaited_ms, frame.due_ms)
-                    frame.fallback_ms = max(frame.fallback_ms, awaited_ms)
+                    due_ms = frame.due_ms if frame.stage is Stage.RUNS else 0.0  # its first result
+                    frame.fallback_ms = max(frame.fallback_ms, awaited_ms, due_ms)
             frame = min(self._open, key=lambda frame: frame.fallback_ms)
             if frame.fallback_ms > at_ms:
                 return frame.fallback_ms, None
@@ -297,8 +295,8 @@ class FramePipeline:
             # An image that is too old to be met is left to the thread at hand, which will notice at once.
             cut_ms = job.due_ms - job.times.reserve.lead_ms
             late_ms = max(job.due_ms, taken_ms) if self._grace_ms else cut_ms
-            plan_ms = HOPELESS_MS if job.is_alone else 1.0
-            job.fallback_ms = max(late_ms + self._grace_ms, taken_ms + plan_ms)
+            planned_ms = _planned_ms(job, taken_ms)
+            job.fallback_ms = max(late_ms + self._grace_ms, taken_ms + 1.0, planned_ms)
         self._watchdog.arm(job.fallback_ms)
         return job
 
@@ -424,14 +422,6 @@ class FramePipeline:
 
     # --- on either ---
 
-    def _fallback_for(self, frame: Job) -> tuple[float | None, object | None]:
-        """What stands in for the own result of an image, and when that was seen; None for one of no sequence, whose
-        objects are no other image's."""
-        if frame.is_alone:
-            return None, None
-        with self._lock:
-            return self._fallback.evidence_s, self._fallback.predict(frame.motion_s)
-
     def _follow(self, job: Job, found: ResultSoFar) -> object:
         """An own result with what later images know it by; each is taken in once."""
         if job.is_alone:
@@ -450,8 +440,11 @@ class FramePipeline:
                 outcome = Outcome.DETECTED if in_time else Outcome.LATE
                 frame.evidence_s, result = frame.motion_s, self._follow(frame, frame.answer)
             else:
-                outcome = Outcome.COASTED
-                frame.evidence_s, result = self._fallback_for(frame)
+                outcome, result = Outcome.COASTED, None
+                if not frame.is_alone:  # whose objects are no other image's
+                    with self._lock:
+                        frame.evidence_s = self._fallback.evidence_s
+                        result = self._fallback.predict(frame.motion_s)
             if result is not None:  # else there is nothing to say
                 self._client.publish(frame, result)
             published_ms = now_ms()
@@ -471,3 +464,8 @@ class FramePipeline:
         except BaseException as error:  # the frame stays open, and the watchdog tries again
             self._client.on_failure(error)
             return 0.0
+
+
+def _planned_ms(frame: Job, at_ms: float) -> float:
+    """Until when its plan is awaited: longer for one of no sequence, most where it is late whatever is done."""
+    return at_ms + frame.is_alone * (HOPELESS_MS if at_ms < frame.deadline_ms else LATE_GRACE_MS)

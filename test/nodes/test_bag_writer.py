@@ -5,7 +5,7 @@ from full_disk import full_disk
 from mcap.writer import Writer
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
-from waiting import wait_until
+from waiting import wait
 
 from deadline_perception.extras.data.bag_file import BagFile
 from deadline_perception.extras.data.message_definitions import message_types
@@ -89,7 +89,7 @@ def test_while_the_disk_takes_nothing_a_bounded_number_of_bytes_waits(
     lacking = 100 - fitting
     assert 0 < fitting < 64 and writer.dropped == lacking
     takes_again.set()
-    wait_until(lambda: writer.written['/a'] == fitting)
+    wait(lambda: writer.written['/a'] == fitting)
     writer.put('/a', 100, raw('late'))  # there is room again
     with pytest.raises(RecordingFailed, match=f'lacks {lacking} messages: the disk took less'):
         writer.close()

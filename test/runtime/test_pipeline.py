@@ -11,7 +11,7 @@ from fresh_bounds import fresh_bound
 from hand_clock import Clock
 from path_spaces import space_of
 from plain_images import grey
-from waiting import WAIT_S, wait_until
+from waiting import WAIT_S, wait
 
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.core.execution_path import PathSpace, Segment
@@ -56,7 +56,7 @@ class Network:
         self.gate, self.error = None, None
         self.found, self.so_far = FOUND, COARSE
         self.segment_ms = 0.1
-        self.begun, self.segments = [], 0
+        self.begun, self.segments, self.holds = [], 0, False
 
     def start(self, image, path):
         self.begun.append(image)
@@ -74,6 +74,7 @@ class Run(SegmentRun):
         if self.network.error is not None and self.segment == self.network.fails_at:
             raise self.network.error
         if self.segment == 1 and self.network.gate is not None:
+            self.network.holds = True
             assert self.network.gate.wait(WAIT_S)
         self.segment += 1
         self.network.segments += 1
@@ -194,7 +195,7 @@ class Bench(FrameClient):
         before, frame.fallback_ms = len(self.records), now_ms()
         frame.due_ms = frame.fallback_ms  # of a first result that may yet come
         self.watchdog.arm(frame.fallback_ms)
-        wait_until(lambda: len(self.records) > before)
+        wait(lambda: len(self.records) > before)
 
     def close(self):
         self.mailbox.close()
@@ -235,7 +236,7 @@ def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
     pipeline, frame = bench.build(OnePath(path=LOOKS.largest)), arrive()
     bench.start()
     pipeline.arrive(frame)
-    wait_until(lambda: frame.newest)
+    wait(lambda: frame.newest)
     bench.let_time_be_up(frame)
     (record,) = bench.records
     assert bench.published == [COARSE]
@@ -246,7 +247,7 @@ def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
     reserve, beside = bench.times.reserve, bench.times.publishing_beside
     assert reserve.lead_ms == beside.reserve_ms > reserve.publishing_ms == 0.0
     bench.network.gate.set()  # what it finds then is for the tracks
-    wait_until(lambda: bench.late)
+    wait(lambda: bench.late)
     assert bench.late[0].result is FOUND and pipeline.late_results == 1
 
 
@@ -260,7 +261,7 @@ def test_an_answer_beside_a_running_network_begins_earlier_where_there_is_a_resu
     pipeline, frame = bench.build(OnePath(path=space.largest), reserve_ms=1000.0), arrive()
     bench.start()
     pipeline.arrive(frame)
-    wait_until(lambda: frame.newest if has_found else bench.network.segments)
+    wait(lambda: frame.newest if has_found else bench.network.segments)
     assert frame.due_ms == frame.deadline_ms - 1000.0
     early_ms = frame.due_ms - 400.0
     due_ms, act = pipeline.next_due(min(early_ms, frame.due_ms + waits_ms - 1.0))
@@ -271,7 +272,7 @@ def test_an_answer_beside_a_running_network_begins_earlier_where_there_is_a_resu
         act()
         assert bench.published == [COARSE]
     bench.network.gate.set()
-    wait_until(lambda: bench.records)
+    wait(lambda: bench.records)
 
 
 def test_when_a_closer_look_fails_the_answer_is_what_the_first_one_found_and_says_so(bench):
@@ -335,7 +336,7 @@ def test_whatever_hangs_every_image_is_answered_or_replaced_by_one_that_is(bench
         pipeline.arrive(arrive(age_ms=0.0))
         time.sleep(0.04)
     # While it hangs.
-    wait_until(lambda: sum(1 + record.superseded for record in bench.records[1:]) == sent)
+    wait(lambda: sum(1 + record.superseded for record in bench.records[1:]) == sent)
     assert worker.is_alive()
     # Of an image whose own result is there, its publication is made again by another thread.
     own = [outcome for outcome in bench.outcomes[1:] if outcome is not Outcome.COASTED]
@@ -346,7 +347,7 @@ def test_whatever_hangs_every_image_is_answered_or_replaced_by_one_that_is(bench
     bench.network.gate, bench.budget_ms = None, 10_000.0
     gate.set()
     pipeline.arrive(arrive())
-    wait_until(lambda: bench.records[-1].outcome is Outcome.DETECTED)
+    wait(lambda: bench.records[-1].outcome is Outcome.DETECTED)
     assert bench.failures == []
 
 
@@ -371,10 +372,10 @@ def test_a_hanging_publication_in_the_watchdogs_own_thread_is_made_by_another(be
 
     bench.hear = publish
     pipeline.arrive(arrive(age_ms=0.0))  # no worker takes it
-    wait_until(lambda: bench.records)
+    wait(lambda: bench.records)
     assert threads[0] is not threads[1]
     gate.set()
-    wait_until(lambda: len(bench.published) == 2)
+    wait(lambda: len(bench.published) == 2)
     assert len(bench.records) == 1
 
 
@@ -383,12 +384,12 @@ def test_a_publication_that_fails_is_told_and_made_again_and_the_worker_serves_o
     bench.hear = lambda arrival, found: bench.failures or 1 / 0
     worker = bench.start()
     pipeline.arrive(frame)
-    wait_until(lambda: bench.failures and pipeline.busy_since_ms is None)
+    wait(lambda: bench.failures and pipeline.busy_since_ms is None)
     bench.let_time_be_up(frame)
     assert bench.published == [FOUND]
     assert [str(error) for error in bench.failures] == ['division by zero']
     pipeline.arrive(arrive())
-    wait_until(lambda: len(bench.records) == 2)
+    wait(lambda: len(bench.records) == 2)
     assert bench.records[1].outcome is Outcome.DETECTED
     assert worker.is_alive()
 
@@ -398,7 +399,7 @@ def test_an_answer_that_cannot_be_published_at_all_is_counted_and_the_next_image
     bench.budget_ms = 5.0
     works, bench.hear = bench.hear, lambda arrival, found: 1 / 0
     pipeline.arrive(arrive(age_ms=0.0))
-    wait_until(lambda: pipeline.unpublished == 1)
+    wait(lambda: pipeline.unpublished == 1)
     assert pipeline.wants_image
     assert bench.records == [] and len(bench.failures) > 1
     bench.hear, bench.budget_ms = works, 9000.0
@@ -411,9 +412,9 @@ def test_while_one_task_hangs_the_images_of_another_are_answered_in_time(bench):
     bench.budget_ms, bench.network.gate = 100.0, threading.Event()
     bench.start()
     hanging.arrive(arrive(age_ms=0.0))
-    wait_until(lambda: bench.network.begun)
+    wait(lambda: bench.network.begun)
     other.arrive(arrive(age_ms=0.0))
-    wait_until(lambda: len(bench.records) == 2)
+    wait(lambda: len(bench.records) == 2)
     bench.network.gate.set()
     assert bench.outcomes == [Outcome.COASTED] * 2
 
@@ -433,7 +434,7 @@ def test_a_stopped_pipeline_aborts_the_frame_that_the_network_still_holds(bench)
     bench.network.gate = threading.Event()
     worker = bench.start()
     pipeline.arrive(arrive())
-    wait_until(lambda: bench.network.begun)
+    wait(lambda: bench.network.holds)
     bench.close()
     bench.network.gate.set()
     worker.join(WAIT_S)
@@ -501,7 +502,7 @@ def run_late_while_another_waits(bench, pipeline, other, fits_alone):
     before, told, budget_ms = len(bench.network.begun), len(bench.records), bench.budget_ms
     bench.budget_ms = 200.0
     worker.start()
-    wait_until(lambda: len(bench.network.begun) > before and len(bench.records) > told)
+    wait(lambda: len(bench.network.begun) > before and len(bench.records) > told)
     bench.budget_ms = budget_ms
     other.arrive(arrive())
     pipeline._task.policy.plan = lambda remaining_ms, factor, *more: Choice(
@@ -543,13 +544,13 @@ def test_a_frame_run_past_its_deadline_is_answered_in_time_counted_and_renews_th
     for count in (1, 2):
         frame, bench.network.gate = arrive(), threading.Event()
         pipeline.arrive(frame)
-        wait_until(lambda: len(bench.network.begun) == count)  # its own time is set by then
+        wait(lambda: len(bench.network.begun) == count)  # its own time is set by then
         bench.let_time_be_up(frame)
         bench.network.gate.set()
-        wait_until(lambda: pipeline.late_results == count)
+        wait(lambda: pipeline.late_results == count)
     assert bench.outcomes == [Outcome.COASTED] * 2
     assert bench.counts == [0, 1]
-    wait_until(lambda: bench.times.promised_frames == bench.times.late_frames == 2)
+    wait(lambda: bench.times.promised_frames == bench.times.late_frames == 2)
 
 
 @pytest.mark.parametrize('state', ['stopped', 'closing'])

@@ -2,7 +2,7 @@ import math
 import threading
 
 import pytest
-from waiting import WAIT_S, wait_until
+from waiting import WAIT_S, wait
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime import watchdog as watchdog_module
@@ -49,10 +49,9 @@ def test_acts_when_due_and_not_before_and_needs_no_further_thread_for_it(watchdo
     for _ in range(2):
         due = Due(lambda: acted.append(now_ms()), at_ms=now_ms() + 20.0)
         watch(watchdog, due)
-        wait_until(lambda: len(acted) == 1 and watchdog.hanging == 0)
+        wait(lambda: len(acted) == 1 and watchdog.hanging == 0)
         assert acted.pop() >= due.at_ms
-    assert watchdog.threads == threads
-    assert watchdog.failures == [] and watchdog.fault == ''
+    assert (watchdog.threads, watchdog.failures, watchdog.fault) == (threads, [], '')
 
 
 def test_what_the_preparation_of_a_thread_raises_is_told_or_logged_and_it_watches_all_the_same(
@@ -61,7 +60,7 @@ def test_what_the_preparation_of_a_thread_raises_is_told_or_logged_and_it_watche
     failures = []
     watchdog = Watchdog(failures.append, prepare=lambda: 1 / 0)
     assert still_acts(watchdog)
-    wait_until(lambda: len(failures) == 2)
+    wait(lambda: len(failures) == 2)
     watchdog.stop()
     assert {type(failure) for failure in failures} == {ZeroDivisionError}
     tell(lambda error: 1 / 0, ValueError('too hot'))
@@ -106,7 +105,7 @@ def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
     assert acted.wait(WAIT_S)
     watchdog.watch(look)
     watchdog.arm(-1.0)
-    wait_until(lambda: len(looks) > 1)
+    wait(lambda: len(looks) > 1)
     failed = [type(failure) for failure in watchdog.failures]
     assert failed[-2:] == [ZeroDivisionError, OverflowError]
     assert {*failed[:-2]} <= {SystemExit} and watchdog.fault == ''
@@ -128,12 +127,12 @@ def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watc
     for count in range(1, watchdog_module.MAX_THREADS + 1):
         assert watchdog.fault == ''
         watch(watchdog, Due(hang))
-        wait_until(lambda: len(hanging) == count)
+        wait(lambda: len(hanging) == count)
     assert watchdog.fault == f'all {watchdog_module.MAX_THREADS} threads of the watchdog hang'
     gate.set()
-    wait_until(lambda: watchdog.hanging == 0)
+    wait(lambda: watchdog.hanging == 0)
     assert watchdog.fault == ''
-    wait_until(lambda: living() == usual)  # what stood in has ended
+    wait(lambda: living() == usual)  # what stood in has ended
     assert still_acts(watchdog)
 
 
@@ -142,7 +141,7 @@ def test_stop_returns_once_idle_threads_have_ended(monkeypatch):
     watchdog = Watchdog(print)
     threads, acted = watchdog.threads, []
     watch(watchdog, Due(lambda: acted.append(1)))  # then one watches and the other waits for it
-    wait_until(lambda: acted and watchdog.hanging == 0)
+    wait(lambda: acted and watchdog.hanging == 0)
     assert threads and all(thread.is_alive() for thread in threads)
     assert all(thread.daemon for thread in threads)  # one that hangs does not keep the process
     watchdog.stop()
@@ -152,7 +151,7 @@ def test_stop_returns_once_idle_threads_have_ended(monkeypatch):
 def test_stop_waits_for_no_thread_while_one_hangs(watchdog, monkeypatch):
     gate, joined = threading.Event(), []
     watch(watchdog, Due(lambda: gate.wait(WAIT_S)))
-    wait_until(lambda: watchdog.hanging == 1)
+    wait(lambda: watchdog.hanging == 1)
     monkeypatch.setattr(threading.Thread, 'join', lambda *of, **more: joined.append(of))
     watchdog.stop()
     gate.set()

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from waiting import WAIT_S, is_gone, wait_until
+from waiting import WAIT_S, is_gone, wait
 
 from deadline_perception.system import supervision
 from deadline_perception.system.supervision import (
@@ -81,7 +81,7 @@ def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, m
     monkeypatch.setattr(supervision, 'STEPS', steps)
     mark = tmp_path / 'mark'
     stubborn = supervisor.start(shell('stubborn', f"trap '' INT TERM; touch {mark}; exec sleep 60"))
-    wait_until(mark.exists)
+    wait(mark.exists)
     supervisor.stop()
     assert is_gone(stubborn)
     assert told == [f'stubborn did not end within 0 s of {name}' for name in ('SIGINT', 'SIGTERM')]
@@ -101,7 +101,7 @@ def test_no_process_outlives_its_supervisor(number):
     try:
         process.send_signal(number)
         assert process.wait(WAIT_S) == (0 if number == signal.SIGINT else -number)
-        wait_until(lambda: is_gone(child))
+        wait(lambda: is_gone(child))
     finally:
         process.kill()
         if not is_gone(child):

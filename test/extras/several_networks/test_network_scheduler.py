@@ -305,7 +305,7 @@ def test_a_job_that_preempts_and_hangs_leaves_the_preempted_one_to_the_next_thre
     wait(lambda: traced.trace, 'its first segment')
     found.submit('quick')
     traced.gates['slow'].set()
-    wait(lambda: found.results('slow'), 'the job that was preempted')
+    wait(lambda: found.results('slow') and found.outcomes('quick'), 'both jobs')
     assert found.outcomes('quick') == [Outcome.HUNG] and found.scheduler.hanging == ('quick',)
     stuck.set()
 
