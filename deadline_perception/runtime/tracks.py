@@ -28,8 +28,8 @@ _MOST_INNOVATION = 9.0
 _AGILITY_LIMITS = (0.2, 4.0)
 # Standard deviation of detected centres and sizes, density of the white noise of acceleration at first, and standard
 # deviation of the velocity of an object seen once: in sizes of the box, per s^1.5 and per s. The time in which the
-# score of an object that is only predicted halves. Measured: benchmarks/tracks.py of commit 7f184f1, best of some.
-_MEASUREMENT_NOISE = 0.05
+# score of an object that is only predicted halves. Measured: benchmarks/tracking.py, and tracks.py of commit 7f184f1.
+_MEASUREMENT_NOISE = 0.03
 _ACCELERATION_NOISE = 1.25
 _VELOCITY_NOISE = 4.0
 _SCORE_HALF_LIFE_S = 0.15
@@ -39,7 +39,7 @@ MAX_OBJECTS = 100  # followed at once; a result with more has them all, and noth
 # those that are. The latter take what they overlap first (Zhang et al. 2022, ByteTrack). Measured: benchmarks/tracking.py
 _ROOM = np.array([0.5, 2.0])
 _MIN_IOU = np.array([[0.4, 0.1], [0.2, 0.02]])
-_SURE_SCORE = 0.3
+_SURE_SCORE = 0.5
 _WEIGHTS = np.array([0.01, 1.0])  # of overlaps
 _LEAST_OF_ALL = 3  # objects of known velocity, for what most of them do to be the camera's
 _MOST_MISSED_S = 0.5  # an object that results miss for longer is forgotten

@@ -148,7 +148,7 @@ def beside(
     programs = [[name] for name, count in combination.items() for _ in range(count)]
     with beside_programs(code, programs, says=True):
         record_delays(run_frame, SETTLE_S)
-        return record_delays(run_frame, seconds)
+        return record_delays(run_frame, seconds, FEWEST_DELAYS)
 
 
 def candidate_delays(

@@ -52,9 +52,9 @@ def test_one_step_of_the_filter_computed_by_hand():
     tracks = Tracks(SIZE)
     tracks.update(objects(square(100, 20)), 0.0)
     tracks.update(objects(square(110, 20)), 0.5)
-    # Variances in sizes of 20 px: of the measurement 0.0025, of the place that + 0.25 * 16 + 1.5625 * 0.125 / 3, and of
-    # place and velocity 0.5 * 16 + 1.5625 * 0.25 / 2; so gains 4.0676 / 4.0701 and 8.1953 / 4.0701, of 10 px.
-    expected = 100 + 10 * (4.0676 / 4.0701 + 0.1 * 8.1953 / 4.0701)
+    # Variances in sizes of 20 px: of the measurement 0.0009, of the place that + 0.25 * 16 + 1.5625 * 0.125 / 3, and of
+    # place and velocity 0.5 * 16 + 1.5625 * 0.25 / 2; so gains 4.0660 / 4.0669 and 8.1953 / 4.0669, of 10 px.
+    expected = 100 + 10 * (4.0660 / 4.0669 + 0.1 * 8.1953 / 4.0669)
     assert tracks.predict(0.6).boxes_xyxy_px[0, 0] == pytest.approx(expected, abs=1e-3)
 
 
