@@ -441,7 +441,7 @@ class FramePipeline:
                 frame.evidence_s, result = frame.motion_s, self._follow(frame, frame.answer)
             else:
                 outcome, result = Outcome.COASTED, None
-                if not frame.is_alone:  # whose objects are no other image's
+                if not frame.is_alone:  # which has nothing of other images
                     with self._lock:
                         frame.evidence_s = self._fallback.evidence_s
                         result = self._fallback.predict(frame.motion_s)

@@ -94,8 +94,8 @@ HARMLESS = 'class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log ends with:\n  
             'folder cannot be used: is a directory; expected a file or folder that can be read, or written to',
         ),
         (
-            ModuleNotFoundError("No module named 'torch'", name='torch'),
-            'torch is not installed: pip install "deadline_perception[all]"',
+            ModuleNotFoundError("No module named 'of_none'", name='of_none'),
+            'of_none is not installed: pip install "deadline_perception[all]"',
         ),
         (MemoryError(), f'there is not enough memory; {MORE_MEMORY}'),
         (
