@@ -7,7 +7,7 @@ meanwhile, as a virtual machine is. On it a process of its own answers frames of
 budgets of 0.3 to 1.5 of what the longest path takes. Of frames 50 to 400 that ended: the bound of the network over the
 time it took, in the median, and the share that exceeded it. Beside it what the machine allowed: the same of the least one
 factor to the forecast that 2 % of these very frames exceed, known afterwards. Then the demo runs on this profile, too.
-Needs prepared segments. Takes 90 s a profile; writes results/disturbed_profiles.json.
+Needs prepared segments. Takes 140 s a profile; writes results/disturbed_profiles.json.
 """
 
 from __future__ import annotations
