@@ -4,8 +4,8 @@
 
 The drive over and over, ten images a second, alone, beside programs that load the machine in bursts, and beside them
 without the priority that the node asks the kernel for; an image that waits is replaced by a newer one, as in the node.
-A frame is promised where the bound of a path fitted when it was planned. How accurate decisions are, beside those of
-others, is a matter of `replay.py`, which has images and frames enough to tell.
+How slow the machine is the detector learns from its frames alone, as in the Python API: no contention monitor runs.
+A frame is promised where the bound of a path fitted when it was planned. How accurate decisions are says `replay.py`.
 
 Budgets follow the speed as in the node, but over a range of the machine's own, so that there is something to decide on
 any: from LEAST_FACTOR times what the cheapest path's bound and the reserve take to FULL_FACTOR times what an image
@@ -20,7 +20,6 @@ from __future__ import annotations
 import gc
 import os
 import statistics
-import threading
 import time
 from collections.abc import Sequence
 
@@ -36,13 +35,10 @@ from deadline_perception.decision.speed_budget import TableBudget
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.confidence_limit import clopper_pearson_upper
 from deadline_perception.extras.report.scenario import with_speed_in_every_frame
-from deadline_perception.runtime.detection_stream import DetectionStream
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import NetworkOptions
 from deadline_perception.runtime.pipeline import FrameRules
-from deadline_perception.system.priority import Role, ThreadPriority
-from deadline_perception.timing.contention.probe import PROBE_SHARE, Probe
-from deadline_perception.timing.contention.slowdown import SlowdownEstimator
+from deadline_perception.system.priority import Role
 from deadline_perception.timing.profile import wait_for_frame
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
@@ -51,7 +47,6 @@ LEAST_FACTOR = 2.0
 RESERVE_MS = 1.0  # least that the time model keeps for publishing
 FULL_FACTOR = 1.5
 FULL_FRAMES = 20
-MONITOR_RATE_HZ = 3.0  # of the contention monitor
 PERIOD_MS = 100.0  # of the demo's camera
 QUICK_S = 6.0
 DRIVE = 'drive:seconds=30,rate_hz=7'
@@ -71,52 +66,6 @@ while True:
 """
 
 
-class Monitor:
-    """The slowdown as the contention monitor measures it, its probe as often as that node runs it. On a thread of its
-    own, as it is a process of its own there: a probe takes some 10 ms, and must not hold up the camera.
-
-    Args:
-        stream: is told what is measured.
-        priority: of the detector.
-    """
-
-    def __init__(self, stream: DetectionStream, priority: ThreadPriority) -> None:
-        self._stream = stream
-        self._priority = priority
-        self._probe, self._estimator = Probe(), SlowdownEstimator()
-        self._lock, self._ended = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._watch, name='monitor')
-
-    def __enter__(self) -> Monitor:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def on_frame(self, record: JobRecord) -> None:
-        """Takes in a frame that its network ended."""
-        if record.result is not None:
-            with self._lock:
-                self._estimator.observe_frame(
-                    record.forecast_ms, record.network_ms, record.bound_ms
-                )
-
-    def _watch(self) -> None:
-        self._priority.raise_thread(Role.SUPPORTING)
-        pause_s = 0.0
-        while not self._ended.wait(pause_s):
-            begun_ms = now_ms()
-            probe_ms = self._probe.run()
-            with self._lock:
-                self._estimator.observe_probe(probe_ms, self._probe.idle_ms)
-                slowdown = self._estimator.slowdown
-            self._stream.on_contention(slowdown, 'probe')
-            period_ms = max(probe_ms / PROBE_SHARE, 1000.0 / MONITOR_RATE_HZ)
-            pause_s = max(0.0, begun_ms + period_ms - now_ms()) / 1000.0
-
-
 def drive_on(
     detector: DeadlineDetector,
     images: Sequence[np.ndarray],
@@ -126,13 +75,8 @@ def drive_on(
     """The drive at the camera's pace until the time is up; records of its frames, how many images were replaced, and
     the priority in force."""
     records = []
-    next_number = 0
-    replaced = 0
-    rules = FrameRules(spare_next_image=True)
-    with (
-        detector.stream(rules=rules, on_late_record=lambda late: monitor.on_frame(late)) as stream,
-        Monitor(stream, detector.priority) as monitor,
-    ):
+    next_number = replaced = 0
+    with detector.stream(rules=FrameRules(spare_next_image=True)) as stream:
         detector.priority.raise_thread(Role.SUPPORTING)  # receives images
         begun_ms = now_ms()
         while now_ms() - begun_ms < 1000.0 * limit_s:
@@ -152,7 +96,6 @@ def drive_on(
             )
             replaced += dropped
             records.append(answer.record)
-            monitor.on_frame(answer.record)
             gc.collect(1)  # as the node does after each frame
         if stream.failures:
             raise RuntimeError(f'{stream.failures} frames failed, expected none; see above')
