@@ -12,8 +12,8 @@ the bound promises. Needs no torch.
 
 Before every deadline time is reserved for what the node itself has to do around the network, in two parts.
 `publishing`, a high quantile of the time from the network's end to published detections, is all that a watchdog or an
-abort has to leave over, and half as much again where the watchdog gives a result while the network runs; a frame to
-which nothing is promised leaves the median of that time alone. `deciding`, the median time of a frame's decisions,
+abort has to leave over, and twice that where the watchdog gives a result while the network runs; a frame to which
+nothing is promised leaves the median of that time alone. `deciding`, the median time of a frame's decisions,
 shrinks as they are made, because what they took is then in the time that has passed.
 
 One miss probability covers all of it. A quantile of the node's own time on top of a bound of the network's would pay
@@ -48,9 +48,6 @@ from deadline_perception.timing.recent_times import LEAST_RATIOS
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
-# Of what publishing takes, on top of it where a network runs beside: both threads want the interpreter. Not learnt: such
-# answers are few, and one that stalled would take the time of the next thousands of frames.
-_LEAD_SHARE = 0.5
 
 
 class Forecast(Protocol):
@@ -152,8 +149,9 @@ class FrameReserve:
 
     @property
     def lead_ms(self) -> float:
-        """How much earlier a result is given while the network runs than that is due."""
-        return max(_LEAD_SHARE * self.publishing_ms, self.beside_ms - self.publishing_ms)
+        """How much earlier a result is given while the network runs than that is due: both threads want the interpreter,
+        so it takes twice as long; such answers are too few to learn that from them alone."""
+        return max(self.publishing_ms, self.beside_ms - self.publishing_ms)
 
     def overrun_ms(self, deciding_ms: float, publishing_ms: float) -> float:
         """What a frame took beyond it; time saved by deciding may be spent on publishing, but not the reverse, which

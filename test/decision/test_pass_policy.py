@@ -239,7 +239,7 @@ def test_chances_are_those_of_the_frames_that_were_seen():
     shares = [left.frames.share_within(left.first - math.log(ms)) for ms in (25.0, 5.0)]
     assert shares == pytest.approx([0.75, 1.0], abs=0.01)
     lead_ms = times.reserve.lead_ms  # a later result is cut off so much earlier
-    assert lead_ms == 1.25
+    assert lead_ms == 2.5
     without_lead = policy._time_left(0, remaining_ms - lead_ms, bound.factor).first
     assert left.later == pytest.approx(without_lead)
 
