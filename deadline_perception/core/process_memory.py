@@ -13,10 +13,6 @@ from pathlib import Path
 
 from deadline_perception.core.stopwatch import now_ms
 
-# Some of what a frame allocates; its first run on a path touches the rest.
-_FRAME_BYTES = 2**25
-_BLOCK_BYTES = 2**18
-_PAGE_BYTES = 4096
 _HUGE_PAGE_BYTES = 2**21
 _MOST_COLLAPSING_MS = 1000.0
 _PRESENT = 0.9  # with half of one a node starts 0.3 s later, holds 30 MB more, and looks first 3 to 4 % faster
@@ -92,20 +88,6 @@ def _file_pages() -> list[tuple[int, int]]:
         elif place and line.split() == ['Anonymous:', '0', 'kB']:
             found.append(place)
     return found
-
-
-def touch_memory() -> None:
-    """Has the system give this thread the pages that its frames will need, which would otherwise be faulted in by the
-    first ones: 3,500 pages, 10 to 30 ms.
-
-    They stay because of the settings that `missing_environment` looks for; without these, this is in vain.
-    """
-    import numpy as np  # which `doctor` has to do without
-
-    # all at once: each is another
-    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(_FRAME_BYTES // _BLOCK_BYTES)]
-    for block in blocks:
-        block[::_PAGE_BYTES] = 0
 
 
 def use_huge_pages() -> None:

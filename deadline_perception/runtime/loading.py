@@ -27,7 +27,7 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import covering_paths, fewest_covering
 from deadline_perception.core.number import is_count, number_or_nan, told_value
-from deadline_perception.core.process_memory import give_back_memory, touch_memory, use_huge_pages
+from deadline_perception.core.process_memory import give_back_memory, use_huge_pages
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import LookQuality, PassQuality
@@ -370,14 +370,14 @@ def _warm_up_once(
     kept: Sequence[ExecutionPath] | None,
     covering: Sequence[ExecutionPath],
 ) -> None:
-    """Warms up a network that nobody runs yet, and lets memory be what frames need."""
+    """Warms up a network that nobody runs yet, and lets memory be what frames need: the first frame of a path otherwise
+    faults in up to 7,000 pages, which takes as long as the frame."""
     warm_up(network, image_size, kept)
     of_most_results = max(covering, key=lambda path: len(network.path_space.results(path)))
     check_results(network, image_size, of_most_results)
     give_back_memory()
-    network.warm_up((covering[0],), image_size)
-    touch_memory()
     use_huge_pages()
+    network.warm_up(covering, image_size)  # last, as what no segment holds was given back
 
 
 def _calibration_origin(
