@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-MOST_TOKENS = 117_806
+MOST_TOKENS = 117_748
 MOST_TOKENS_A_LINE = 8.0
 MOST_PRIVATE_WORDS = 28
 MOST_PARTS = 9  # folders and modules at its top

@@ -373,11 +373,12 @@ def _warm_up_once(
     """Warms up a network that nobody runs yet, and lets memory be what frames need: the first frame of a path otherwise
     faults in up to 7,000 pages, which takes as long as the frame."""
     warm_up(network, image_size, kept)
-    of_most_results = max(covering, key=lambda path: len(network.path_space.results(path)))
-    check_results(network, image_size, of_most_results)
     give_back_memory()
     use_huge_pages()
-    network.warm_up(covering, image_size)  # last, as what no segment holds was given back
+    of_most_results = max(covering, key=lambda path: len(network.path_space.results(path)))
+    check_results(network, image_size, of_most_results)
+    others = [path for path in covering if path != of_most_results]
+    network.warm_up(others, image_size)  # last, as what no segment holds was given back
 
 
 def _calibration_origin(
