@@ -47,7 +47,6 @@ from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.tools.command_line import main as command
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
-from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 # Public detectors below `--data`, and the classes that each gives, in order.
 MODELS = {
@@ -84,15 +83,24 @@ class Candidate:
 def main(run: Run) -> None:
     args = run.args
     limit = 6 if run.quick else args.limit
+    kinds = {
+        name: (Images.whole(args.data, name, of, limit), of[1])
+        for name, of in (SOURCES | NEAR_PERSONS).items()
+    }
+    kind = KINDS['photographs']
+    chosen = Images.open(args.data, 'photographs', kind.measured, limit)
+    kinds['photographs'] = (chosen, kind.classes)
     with tempfile.TemporaryDirectory() as folder:
-        others = public_detectors(args.data, Path(folder))
         open_paths = _own('street-open', 'street-open', 4)
         left_out = {open_paths[0]: ['bdd100k']}
         for text in args.left_out:
             file, _, sources = text.rpartition('=')
+            if not file or {*sources.split(',')} - {*kinds}:
+                raise ValueError(f'--left-out is {text}, expected FILE=SOURCE of {[*kinds]}')
             left_out[of_first_look(Path(folder), Path(file).stem, file)] = sources.split(',')
+        others = public_detectors(args.data, Path(folder))
         candidates = [
-            *_own(str(args.weights), 'ours', args.paths),
+            *_own('street', 'ours', args.paths),
             *dict.fromkeys((*open_paths, *left_out)),
             *others,
             *(
@@ -100,13 +108,6 @@ def main(run: Run) -> None:
                 for size in TUNED_SIZES
             ),
         ]
-        kinds = {
-            name: (Images.whole(args.data, name, of, limit), of[1])
-            for name, of in (SOURCES | NEAR_PERSONS).items()
-        }
-        kind = KINDS['photographs']
-        chosen = Images.open(args.data, 'photographs', kind.measured, limit)
-        kinds['photographs'] = (chosen, kind.classes)
         result = {name: measure(candidates, *images) for name, images in kinds.items()}
         seen = phantoms(candidates, args.data / HIGHWAY, limit)
     for name, measured in result.items():
@@ -256,7 +257,6 @@ if __name__ == '__main__':
         main,
         {
             '--data': option(Path('../shared/data')),
-            '--weights': option(DEFAULT_WEIGHTS),
             '--paths': option(10, 'paths of our frontier'),
             '--limit': option(None, 'images of each source', type=int),
             '--left-out': option((), 'weights and what they did not learn', nargs='+'),

@@ -371,7 +371,7 @@ def _warm_up_once(
     covering: Sequence[ExecutionPath],
 ) -> None:
     """Warms up a network that nobody runs yet, and lets memory be what frames need: the first frame of a path otherwise
-    faults in up to 7,000 pages, which takes as long as the frame."""
+    faults in some thousand pages, which takes up to as long as the frame."""
     warm_up(network, image_size, kept)
     give_back_memory()
     use_huge_pages()

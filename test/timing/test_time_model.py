@@ -130,7 +130,7 @@ def test_reserves_are_generous_until_eight_frames_were_seen_then_what_these_took
     assert learnt.model.reserve == FrameReserve(2.0, 7.0)  # the median, and what was learnt
 
 
-def test_what_publishing_has_beyond_its_median_is_spare_and_half_of_it_is_the_least_lead():
+def test_what_publishing_has_beyond_its_median_is_spare_and_as_much_again_is_the_least_lead():
     assert [FrameReserve(30.0, one_ms).lead_ms for one_ms in (3.0, 8.0)] == [3.0, 8.0]
     assert FrameReserve(30.0, 3.0, beside_ms=9.0).lead_ms == 6.0
     publishing = Reserve(1.0, 15.0, quantile=0.95)
